@@ -37,8 +37,8 @@
 // the others: open_slot, claim_rows, take_over, fence, close_slot, begin_check and record_row.
 //
 // The functions for clients run with the rights of the schema's owner, with a search_path that no
-// caller can change. So do rule_wait, rule_wait_many, rule_resume, rule_rename and cancel_keys, which
-// the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the functions for
+// caller can change. So do rule_wait, rule_wait_many, rule_look, rule_resume, rule_rename and cancel_keys,
+// which the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the functions for
 // clients and touch no table; roles.sql says what each role may do.
 //
 // Tables are history and functions are code. A file in migrations changes tables, and is never

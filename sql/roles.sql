@@ -200,7 +200,7 @@ begin
                 'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity',
                 'reschedule', 'push_back', 'lock_group', 'store'
             ]),
-            ('prescient_rules', array['rule_rename', 'rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
+            ('prescient_rules', array['rule_look', 'rule_rename', 'rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'find_job', 'job_number', 'jobs_in_slot', 'estimate_rows', 'why',
                 'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',

@@ -171,6 +171,30 @@ var scans = map[string]scan{
 		days:  1,
 		want:  []string{"silent 1 03-27 15:50"},
 	},
+	"another table speaks up": {
+		tables: `create table o (id int primary key, at timestamptz);
+			create table payment (id int primary key, o_id int);
+			insert into o select id, '2026-03-27 09:00Z' from generate_series(1, 3) as id`,
+		rules: `since: at, done: exists (select from public.payment p where p.o_id = o.id), also: {table: public.payment, key: o_id}, ` +
+			`recovered: {event: paid}, steps: [{after: 1h, event: first}, {after: 5h, event: last}]`,
+		then: []string{
+			"30m: insert into payment values (1, 1), (2, 2)", // before a step
+			"2h1m: insert into payment values (3, 3)",        // after one
+			"6h: delete from payment where id = 2",           // what the table has ended begins again
+			"7h1m: insert into payment values (4, 2)",
+		},
+		days: 2,
+		want: []string{"first 3 03-27 10:00", "paid 3 03-27 11:15", "first 2 03-27 10:00", "last 2 03-27 14:00", "paid 2 03-27 16:15"},
+	},
+	"another table that starts the clock tells of it": {
+		tables: `create table o (id int primary key);
+			create table beat (id int, at timestamptz);
+			insert into o values (1), (2)`,
+		rules: `since: (select max(b.at) from public.beat b where b.id = o.id), done: "false", also: {table: public.beat, key: id}, steps: [{after: 2h, event: silent}]`,
+		then:  []string{"1h: insert into beat values (1, '2026-03-27 10:00Z')", "2h: insert into beat values (1, '2026-03-27 11:00Z')", "20h: insert into beat values (1, '2026-03-28 05:00Z')"},
+		days:  3,
+		want:  []string{"silent 1 03-27 13:00", "silent 1 03-28 07:00"},
+	},
 	"a row that a lookup has ended waits again if its own column changes": {
 		tables: `create table status (id int primary key, closed boolean);
 			insert into status values (1, false), (5, true);

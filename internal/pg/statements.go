@@ -209,6 +209,7 @@ var (
 	RuleTable             = file("rule_table")
 	RuleTables            = file("rule_tables")
 	RuleLabels            = file("rule_labels")
+	RuleAlso              = file("rule_also")
 	RuleBeside            = file("rule_beside")
 	RuleChange            = file("rule_change")
 	RuleDelete            = file("rule_delete")

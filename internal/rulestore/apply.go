@@ -210,6 +210,9 @@ func (p *RulePlan) createTriggers(ctx context.Context, tx *sqlx.Tx) error {
 	if err := create("the functions of a row", p.after); err != nil {
 		return err
 	}
+	if err := create("the triggers of the other tables", p.also); err != nil {
+		return err
+	}
 	var same bool // the table has its name until the transaction ends
 	err := tx.GetContext(ctx, &same, "select $1::regclass::oid = $2", p.rule.Relation, p.rule.table.OID)
 	if err == nil && !same {

@@ -68,6 +68,8 @@ type understood struct {
 	zone string
 	// others has the columns of Reads that not only since reads.
 	others []string
+	// looked has the tables that expressions look up.
+	looked []string
 }
 
 // errUndo rolls a transaction back that has done its work.
@@ -131,7 +133,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if r.store.cfg.Reserved != nil && r.store.cfg.Reserved(r.rule.Name) {
 		r.wrong("name", "a job of this binary has the name: give the rule another one")
 	}
-	found, err := r.findTable(ctx, &u.table)
+	found, err := r.findTable(ctx, "table", r.rule.Table, &u.table)
 	if err != nil || !found {
 		return u, err
 	}
@@ -147,20 +149,23 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 		return u, err
 	}
 	u.Payload = r.payload(u.table)
+	if err := r.also(ctx, &u, *key); err != nil {
+		return u, err
+	}
 	return u, r.role(ctx, u)
 }
 
-// findTable finds the table, and refuses one that cannot have a rule.
-func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err error) {
-	parts, err := rule.ParseName(r.rule.Table)
+// findTable finds the table that a field names, and refuses one that cannot have the triggers of a rule.
+func (r *resolver) findTable(ctx context.Context, field, name string, t *table) (found bool, err error) {
+	parts, err := rule.ParseName(name)
 	switch {
 	case err != nil:
-		r.wrong("table", "%v", err)
+		r.wrong(field, "%v", err)
 		return false, nil
 	case len(parts) > 2:
-		r.wrong("table",
+		r.wrong(field,
 			"%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders",
-			r.rule.Table)
+			name)
 		return false, nil
 	}
 	var schema any
@@ -171,7 +176,7 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		pg.Rules.In(r.store.schema), pg.Operator.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
 		instead, err := r.store.otherTable(ctx, r.tx, strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1])
-		r.wrong("table", "there is no table %s in this database%s", r.rule.Table, instead)
+		r.wrong(field, "there is no table %s in this database%s", name, instead)
 		return false, err
 	}
 	if err != nil {
@@ -191,11 +196,11 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "cannot have a rule, because PostgreSQL gives the name " + t.Name + " to rows of triggers: rename the table"
 	}
 	if problem != "" {
-		r.wrong("table", "%s %s", r.rule.Table, problem)
+		r.wrong(field, "%s %s", name, problem)
 		return false, nil
 	}
 	if foreign != "" {
-		r.wrong("table", "%s", foreign)
+		r.wrong(field, "%s", foreign)
 		return false, nil
 	}
 	if grants := t.missing(r.store.schema, *t, !r.reading); len(grants) > 0 {

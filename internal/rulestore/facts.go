@@ -63,6 +63,9 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
 	}
+	if len(r.rule.Also) > 0 && !f.Lookup() {
+		r.wrong("also", "no expression of the rule reads another table: leave it out")
+	}
 	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
 	case r.rule.Recheck.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
 	case recovers:
@@ -167,6 +170,7 @@ func (r *resolver) expression(
 		// Unqualified is an operator of another schema in a form of SQL that has no place for it.
 		Unqualified sql.NullString `db:"unqualified"`
 		Columns     pq.Int64Array  `db:"columns"`
+		Tables      pq.StringArray `db:"tables"`
 	}
 	err = r.named(ctx, func() error {
 		return r.tx.GetContext(ctx, &found, pg.RuleExpression.In(r.store.schema), view, u.table.OID)
@@ -175,6 +179,11 @@ func (r *resolver) expression(
 		return e, err
 	}
 	e = expr.Expr{SQL: found.Text, Type: expr.TypeOf(found.Type), Lookup: found.Lookup}
+	for _, t := range found.Tables {
+		if e.Lookup && !slices.Contains(u.looked, t) {
+			u.looked = append(u.looked, t)
+		}
+	}
 	if field != "since" {
 		reads.others = append(reads.others, found.Columns...)
 	}

@@ -85,7 +85,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		}
 	}
 	_, _, routines := pgsql.Objects()
-	called := pg.Overloads(routines, "cancel_keys", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
+	called := pg.Overloads(routines, "cancel_keys", "rule_look", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
 	args := []any{
 		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pg.Rules.In(s.schema),
 		pq.Array(functions),
@@ -98,6 +98,9 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		return nil, fmt.Errorf("find triggers of rules that cannot work: %w", pg.ExplainMissing(err))
 	}
 	for _, r := range list {
+		if err := s.askAlso(ctx, r, &faults); err != nil {
+			return nil, fmt.Errorf("find triggers of rule %s that cannot work: %w", r.Rule.Name, pg.ExplainMissing(err))
+		}
 		if err := s.ask(ctx, r, &faults); err != nil {
 			return nil, fmt.Errorf("find checks of rule %s that cannot work: %w", r.Rule.Name, err)
 		}
@@ -144,13 +147,19 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 	if i < 0 && unready == "" && len(keys) == 0 && denied == nil && zone == "" {
 		return nil
 	}
+	f := faultOf(r, faults)
+	f.Unready, f.Keys, f.Denied, f.Zone = unready, keys, denied, zone
+	return nil
+}
+
+// faultOf returns the fault of a rule, which it adds if there is none.
+func faultOf(r Status, faults *[]Fault) *Fault {
+	i := slices.IndexFunc(*faults, func(f Fault) bool { return f.Rule == r.Rule.Name })
 	if i < 0 {
 		i = len(*faults)
 		*faults = append(*faults, Fault{Rule: r.Rule.Name, Table: r.Relation})
 	}
-	f := &(*faults)[i]
-	f.Unready, f.Keys, f.Denied, f.Zone = unready, keys, denied, zone
-	return nil
+	return &(*faults)[i]
 }
 
 // unready returns why the server does not prepare the query or a statement of the checks of a rule. A name that it uses

@@ -59,6 +59,8 @@ type RulePlan struct {
 	Was string `json:"was,omitempty"`
 	// Warnings says what the plan does not refuse, such as an index that a subquery lacks.
 	Warnings []string `json:"warnings,omitempty"`
+	// Unseen has the tables that the rule looks up, and whose changes no trigger tells.
+	Unseen []string `json:"unseen,omitempty"`
 	// Triggers names the triggers that Apply would create or replace.
 	Triggers []string `json:"triggers,omitempty"`
 	// Steps says what becomes of the steps of a rule that changes.
@@ -91,6 +93,7 @@ type RulePlan struct {
 	// before creates the type of what the triggers read of a row, and after the functions that they call. It tests
 	// that all triggers are those of one table.
 	before, after string
+	also          string // creates the triggers of Rule.Also. Empty: they are there
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
 }
@@ -217,6 +220,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	}
 	p := RulePlan{
 		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
+		Unseen: u.unseen(),
 	}
 	never, err := s.never(ctx, u.Applied)
 	if err == nil {
@@ -238,7 +242,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	before, after, all := triggersOf(s.schema, u, p.timing)
+	fill := u.filler(s.schema, p.timing)
+	before, after, all := triggersOf(s.schema, u, fill)
 	key, err := s.find(ctx, u, was, all)
 	if err != nil {
 		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
@@ -263,7 +268,10 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			p.before, p.triggers, p.after = u.settings(s.schema)+before, append(p.triggers, t), after
 		}
 	}
-	if was != nil && len(p.triggers) > 0 && p.Action == Unchanged {
+	if err := s.planAlso(ctx, &p, fill); err != nil {
+		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
+	}
+	if was != nil && len(p.triggers)+len(p.also) > 0 && p.Action == Unchanged {
 		p.Action = Change
 	}
 	if s.again {
@@ -626,7 +634,8 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			problems = append(problems, err)
 			continue
 		}
-		before, after, all := triggersOf(s.schema, u, timing)
+		fill := u.filler(s.schema, timing)
+		before, after, all := triggersOf(s.schema, u, fill)
 		if text == "" {
 			text = u.settings(s.schema)
 		}
@@ -635,6 +644,10 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			text += t.function + "\n" + t.create + "\n\n"
 		}
 		text += after
+		if len(u.Also) > 0 {
+			_, also := u.alsoTriggers(s.schema, fill)
+			text += also
+		}
 	}
 	return text, errors.Join(problems...)
 }

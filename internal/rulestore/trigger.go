@@ -60,8 +60,9 @@ type trigger struct {
 // Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
 // table it is one for each row, since a statement trigger misses what is written to a partition
 // directly.
-func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, after string, all []trigger) {
-	fill := u.filler(schema, t)
+func triggersOf(
+	schema pgsql.Schema, u understood, fill func(pg.Statement, string) string,
+) (before, after string, all []trigger) {
 	before = fill(template("type"), "")
 	row, safe := fill(template("row"), ""), fill(template("safe"), "")
 	version := sha256.Sum256([]byte(before + row + safe))
@@ -122,8 +123,8 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
 		functions = append(functions, pg.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
-	return fmt.Sprintf("drop function if exists %s cascade; drop type if exists %s.%s", strings.Join(functions, ", "),
-		pg.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
+	return fmt.Sprintf("%s; drop function if exists %s cascade; drop type if exists %s.%s", dropAlso(schema, name),
+		strings.Join(functions, ", "), pg.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
@@ -240,6 +241,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
+		"{starts}", fmt.Sprint(u.Facts.SinceLookup()),
 		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
 		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
 		"{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),

@@ -28,6 +28,8 @@ type Applied struct {
 	KeyType string `json:"key_type"`
 	// Facts are the expressions of Rule, as the server understood them.
 	Facts expr.Facts `json:"facts"`
+	// Also has the tables of Rule.Also.
+	Also []AppliedAlso `json:"also,omitempty"`
 	// Payload has the columns of Rule.Payload, as SQL.
 	Payload []string `json:"payload,omitempty"`
 	// Reads has the columns that expressions read, as SQL, and Key.
@@ -41,6 +43,17 @@ type Applied struct {
 	// Enters has the columns of the row that expressions of Where read which look something up. If one changes, the row
 	// may have come under the conditions.
 	Enters []string `json:"enters,omitempty"`
+}
+
+// AppliedAlso is another table whose writes let a row be looked at.
+type AppliedAlso struct {
+	// Relation is the table, with its schema, quoted where SQL needs it.
+	Relation string `json:"relation"`
+	// Parted tells that the table has partitions.
+	Parted bool `json:"parted,omitempty"`
+	// Key is the column with the key of the row of the rule, as SQL, and KeyType its type.
+	Key     string `json:"key"`
+	KeyType string `json:"key_type"`
 }
 
 // Name returns the name of the table without its schema, as SQL. Expressions call the row by it.

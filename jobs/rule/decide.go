@@ -90,7 +90,7 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 		is.Found = foundGone
 	case d.mayCount(row, at):
 		is.Next = d.Grid.Next(at.Begun)
-	case row.About && !row.Done && !row.Counts && d.Facts.SinceLookup():
+	case row.About && !row.Done && !row.Counts && d.rechecks():
 		is.Next = d.recheck(at)
 	case !row.About || !row.Counts:
 		is.Found = foundOutside
@@ -112,6 +112,9 @@ func (d Decider) mayCount(row Row, at Moment) bool {
 	lookup := func(e expr.Expr) bool { return e.Lookup }
 	return at.Unsettled && (!row.About || row.Done && slices.ContainsFunc(d.Facts.Done, lookup))
 }
+
+// rechecks reports whether a check must find out that another table has moved the clock of a row.
+func (d Decider) rechecks() bool { return d.Facts.SinceLookup() && d.Rule.RecheckEvery() > 0 }
 
 // recheck returns when to look again whether another table has moved the clock of a row, or has ended it.
 func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.RecheckEvery()) }
@@ -137,7 +140,7 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		if !row.DoneAt.IsZero() {
 			is.Next = earlier(is.Next, row.DoneAt)
 		}
-		if d.Facts.EndLookup() {
+		if d.Facts.EndLookup() && d.Rule.RecheckEvery() > 0 {
 			is.Next = earlier(is.Next, d.recheck(at))
 		}
 	}
@@ -147,7 +150,7 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		return is, found.failed
 	case found.failed != nil: // the next check fails
 		is.Next = d.Grid.Next(at.Begun)
-	case d.Facts.SinceLookup():
+	case d.rechecks():
 		is.Next = d.recheck(at)
 	default:
 		is.Found = foundOpen

@@ -250,7 +250,7 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "recheck", "steps", "recovered",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "also", "recheck", "steps", "recovered",
 	"overdue", "cancel", "role",
 }
 
@@ -282,6 +282,8 @@ func (r *reader) one(node *yaml.Node) Rule {
 			if err := rule.Overdue.UnmarshalText([]byte(r.text(p.value, field))); err != nil {
 				r.wrong(p.value.Line, field, "%s", err)
 			}
+		case "also":
+			rule.Also = r.also(p.value, &rule)
 		case "recovered":
 			rule.Recovered = r.recovered(p.value)
 		case "cancel":
@@ -353,6 +355,40 @@ func (r *reader) cancel(node *yaml.Node) bool {
 		r.wrong(node.Line, "cancel", "%q: want when-due, the default, or at-once", text)
 	}
 	return false
+}
+
+// maxAlso bounds the tables of Rule.Also.
+const maxAlso = 10
+
+// also reads the other tables, or one.
+func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
+	entries := []*yaml.Node{node}
+	if node.Kind != yaml.MappingNode {
+		entries = r.list(node, "also")
+	}
+	if len(entries) > maxAlso {
+		r.wrong(node.Line, "also", "has %d tables, and may have %d", len(entries), maxAlso)
+		return nil
+	}
+	for i, entry := range entries {
+		at := Entry("also", i, len(entries))
+		rule.Lines[at] = entry.Line
+		var one Also
+		texts := map[string]*string{"table": &one.Table, "key": &one.Key}
+		for _, p := range r.mapping(entry, at, []string{"table", "key"}) {
+			*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path(at, p.key.Value)))
+		}
+		switch {
+		case entry.Kind != yaml.MappingNode: // an error already
+		case one.Table == "" || one.Key == "":
+			r.wrong(entry.Line, at, "want a table and its column with the key of the rule's row, such as "+
+				"{table: shop.payment, key: order_id}")
+		case slices.Contains(list, one):
+			r.wrong(entry.Line, at, "table %s is there twice with key %s", one.Table, one.Key)
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // recovered reads the event and the message that follow the steps.

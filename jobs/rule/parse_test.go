@@ -140,7 +140,7 @@ func parse(t *testing.T, fields string) rule.File {
 func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, recheck, steps, recovered, overdue, cancel, role`,
+		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, also, recheck, steps, recovered, overdue, cancel, role`,
 		"where: true\nwhere: false":         `line 4: rule r: where: is there twice`,
 		`name:`:                             `line 3: name: must be set, such as order.unshipped`,
 		`name: schedule`:                    `line 3: rule schedule: name: the job of schedules has this name`,

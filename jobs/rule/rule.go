@@ -73,9 +73,11 @@ type Rule struct {
 	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
+	// Also lists the other tables whose writes let a row be looked at in the next slot.
+	Also []Also `json:"also,omitempty"`
 	// Recheck is how often a row is checked again whose clock another table may start, or start again after the last
 	// step. With Recovered, it is also how often a row is checked again after a step has fired, if another table may
-	// end it. Defaults to 5 minutes.
+	// end it. Defaults to 5 minutes, and to never with Also.
 	Recheck Delay `json:"recheck,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
 	// UTC.
@@ -98,8 +100,21 @@ type Rule struct {
 	Lines map[string]int `json:"-"`
 }
 
-// RecheckEvery returns Recheck, or its default.
-func (r Rule) RecheckEvery() time.Duration { return cmp.Or(r.Recheck.Duration, 5*time.Minute) }
+// RecheckEvery returns Recheck, or its default. 0: never.
+func (r Rule) RecheckEvery() time.Duration {
+	if len(r.Also) > 0 {
+		return r.Recheck.Duration
+	}
+	return cmp.Or(r.Recheck.Duration, 5*time.Minute)
+}
+
+// Also is another table that rules look up.
+type Also struct {
+	// Table is the table, with its schema: shop.payment.
+	Table string `json:"table"`
+	// Key is its column with the key of the row of the rule: order_id.
+	Key string `json:"key"`
+}
 
 // Overdue says what becomes of steps that have passed when a row comes to a rule: it is there when the rule is
 // applied, it is written late, or it enters Where late. The zero value is OverdueLast, but it refuses to apply the rule

@@ -54,6 +54,11 @@ func (r *Rule) complete() (errs []error) {
 			r.Entity = names[1]
 		}
 	}
+	for i, also := range r.Also {
+		if names, err := ParseName(also.Table); err != nil || len(names) != 2 {
+			wrong(Entry("also", i, len(r.Also)), "table: %q: want the schema and the table, such as shop.payment", also.Table)
+		}
+	}
 	if problem := checkName(r.Entity); problem != "" {
 		wrong("entity", "%s", problem)
 	}

@@ -1,6 +1,6 @@
 -- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
 -- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, whether it looks
--- the table up itself, an operator that it uses where no schema can be written, and the columns of the table that it reads.
+-- the table up itself, an operator that it uses where no schema can be written, the columns of the table that it reads, and the other tables.
 -- Called by internal/rulestore.resolver.expression.
 select
     -- A column that has the name needs none.
@@ -37,7 +37,16 @@ select
         from pg_depend d
         where d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
             and d.refclassid = 'pg_class'::regclass and d.refobjid = $2::oid and d.refobjsubid > 0
-    ) as columns
+    ) as columns,
+    array(
+        select distinct format('%I.%I', s.nspname, c.relname)
+        from pg_depend d
+        join pg_class c on c.oid = d.refobjid and c.relkind in ('r', 'p')
+        join pg_namespace s on s.oid = c.relnamespace
+        where d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+            and d.refclassid = 'pg_class'::regclass and d.refobjid <> $2::oid
+        order by 1
+    ) as tables
 from pg_class v
 join pg_rewrite w on w.ev_class = v.oid
 join pg_attribute a on a.attrelid = v.oid and a.attnum = 1

@@ -114,6 +114,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 	rule.done, rule.where = pick(r, dones), pick(r, wheres)
 	rule.joinDone = !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.instant != nil }) && r.chance(50)
 	rule.joinAll = r.chance(50)
+	rule.wantsAlso = rule.look == 5*time.Minute && r.chance(50)
 	rule.recovered = r.chance(40) && rule.look == 5*time.Minute
 	for range 1 + r.IntN(4) {
 		rule.addStep(r, calendars)
@@ -298,6 +299,13 @@ func file(calendars []*calendar, rules []*theRule) string {
 		fmt.Fprintf(&b, "    payload: [n]\n    timezone: %s\n", r.zone)
 		if r.look > 5*time.Minute {
 			fmt.Fprintf(&b, "    recheck: %s\n", r.look)
+		}
+		var also []string
+		for _, table := range r.also() {
+			also = append(also, fmt.Sprintf("{table: %s, key: o_id}", table))
+		}
+		if len(also) > 0 {
+			fmt.Fprintf(&b, "    also: [%s]\n", strings.Join(also, ", "))
 		}
 		if r.atOnce {
 			b.WriteString("    cancel: at-once\n")

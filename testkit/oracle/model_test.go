@@ -21,6 +21,7 @@ type theRule struct {
 	slots             int // of overdue: spread
 	atOnce            bool
 	recovered         bool
+	wantsAlso         bool            // also names the tables that since and done look up
 	made              int             // steps that there have been
 	repeats           map[string]bool // those of them that repeat
 	tells             map[string]bool // those of them with a job
@@ -28,6 +29,24 @@ type theRule struct {
 
 // lookupSince reports whether another table moves the clock.
 func (r *theRule) lookupSince() bool { return slices.Contains(r.since, beat) }
+
+// also returns the tables of also, and those that no trigger tells of are looked at every now and then.
+func (r *theRule) also() (tables []string) {
+	lookups := slices.Concat(r.since, r.done)
+	uses := func(of ...*expression) bool {
+		return slices.ContainsFunc(of, func(e *expression) bool { return slices.Contains(lookups, e) })
+	}
+	if r.wantsAlso && uses(payment, paidAt) {
+		tables = append(tables, "shop.payment")
+	}
+	if r.wantsAlso && uses(beat) {
+		tables = append(tables, "shop.beat")
+	}
+	return tables
+}
+
+// rechecks reports whether checks look every now and then what another table says.
+func (r *theRule) rechecks() bool { return len(r.also()) == 0 }
 
 // early reports whether a check may come before a step, so that what it finds depends on its slot.
 func (r *theRule) early() bool {
@@ -305,7 +324,7 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 			}
 		}
 	}
-	if w.slot.IsZero() && r.lookupSince() {
+	if w.slot.IsZero() && r.lookupSince() && r.rechecks() {
 		w.slot = m.ceil(now.Add(r.look))
 	}
 	if s := w.starts[since.UnixMicro()]; ok && s != nil && !s.told && r.recovered {
@@ -321,7 +340,7 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 // ends returns when to look whether it is over what let steps of a row fire.
 func (r *theRule) ends(t *tables, values row, now time.Time) (list []time.Time) {
 	for _, e := range slices.Concat(r.since, r.done) {
-		if e.lookup {
+		if e.lookup && r.rechecks() {
 			list = append(list, now.Add(r.look))
 		}
 	}
@@ -464,6 +483,26 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 		for _, at := range r.ends(m.tables, values, now) {
 			if slot := m.ceil(at); w.slot.IsZero() || slot.Before(w.slot) {
 				w.slot = slot
+			}
+		}
+	}
+}
+
+// wrote tells of a write to another table about a row.
+func (m *model) wrote(table, key string, now time.Time) {
+	for _, r := range m.rules {
+		w := m.of(r, key)
+		switch {
+		case !slices.Contains(r.also(), table):
+		case w.slot.IsZero():
+			w.horizon, w.came, w.slot = time.Time{}, now, m.next(now)
+			w.comes()
+		case w.slot.After(now):
+			if r.lookupSince() {
+				w.came = now
+			}
+			if next := m.next(now); next.Before(w.slot) {
+				w.slot = next
 			}
 		}
 	}

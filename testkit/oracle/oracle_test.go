@@ -280,16 +280,23 @@ func (w *world) edit() {
 		for _, m := range w.models {
 			m.deleted(key, w.now())
 		}
+	case what < 28 && len(w.payments[key]) > 0 && w.chance(30):
+		w.exec("delete from shop.payment where o_id = '" + key + "'")
+		w.tell(key, "payments are deleted")
+		delete(w.payments, key)
+		w.wrote("shop.payment", key)
 	case what < 28:
 		at := w.near(w.now().Add(2 * day))
 		w.exec(fmt.Sprintf("insert into shop.payment values ('%s', %s)", key, literal(at)))
 		w.tell(key, "payment %s", stamp(at))
 		w.payments[key] = append(w.payments[key], at)
+		w.wrote("shop.payment", key)
 	case what < 40:
 		at := w.near(w.now())
 		w.exec(fmt.Sprintf("insert into shop.beat values ('%s', %s)", key, literal(at)))
 		w.tell(key, "beat %s", stamp(at))
 		w.beats[key] = append(w.beats[key], at)
+		w.wrote("shop.beat", key)
 	case what < 41:
 		w.setChannel()
 	case what < 44:
@@ -305,6 +312,13 @@ func (w *world) edit() {
 		}
 	default:
 		w.update(key)
+	}
+}
+
+// wrote tells the models of a write to another table.
+func (w *world) wrote(table, key string) {
+	for _, m := range w.models {
+		m.wrote(table, key, w.now())
 	}
 }
 

@@ -49,7 +49,8 @@ type RuleDetail struct {
 	Where   string   `json:"where"` // empty: all rows
 	Payload []string `json:"payload"`
 	Zone    string   `json:"timezone"` // empty: UTC
-	Recheck string   `json:"recheck"`  // how often to check whether another table has moved a clock; empty: 5m
+	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
+	Recheck string   `json:"recheck"`  // how often to check whether another table has moved a clock; empty: 5m, or never with Also
 	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`
@@ -113,6 +114,10 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Over: r.Recovered.Receiver,
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
+	v.Also = []string{}
+	for _, also := range r.Also {
+		v.Also = append(v.Also, also.Table+" "+also.Key)
+	}
 	if r.Recheck != (rule.Delay{}) {
 		v.Recheck = r.Recheck.String()
 	}
@@ -141,6 +146,7 @@ func (r RuleDetail) Options() []Option {
 		{"where", r.Where},
 		{"payload", strings.Join(r.Payload, ", ")},
 		{"timezone", r.Zone},
+		{"also", strings.Join(r.Also, ", ")},
 		{"recheck", r.Recheck},
 		{"overdue", r.Overdue},
 		{"cancel", cancel},

@@ -1,0 +1,148 @@
+package rulestore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/internal/rulestore"
+)
+
+// unpaid is a rule that a payment in another table ends.
+const unpaid = `
+rules:
+  - name: order.unpaid
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: exists (select from shop.payment p where p.order_id = orders.id and p.settled)
+    also: {table: shop.payment, key: order_id}
+    steps: [{after: 2d, event: order.unpaid}]
+`
+
+const payments = `create table shop.payment (id int primary key, order_id int, settled bool)`
+
+func newUnpaid(t *testing.T, change string) *shop {
+	s := newShopAt(t, noon)
+	s.exec(payments + change)
+	s.exec("insert into shop.orders (id, placed_at) select i, " + at("04 12:00") + " from generate_series(1, 5) as i")
+	s.apply(unpaid)
+	return s
+}
+
+func TestAWriteToAnotherTableLetsTheRowBeLookedAtInTheNextSlot(t *testing.T) {
+	t.Parallel()
+	for name, partitioned := range map[string]string{
+		"a table": "",
+		"a table with partitions": `; drop table shop.payment; create table shop.payment (id int, order_id int, settled bool) partition by range (id);
+			create table shop.first partition of shop.payment default`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newUnpaid(t, partitioned)
+			const waits = "03-06 12:00"
+			list := func(looked string) string {
+				var rows []string
+				for i := 1; i <= 5; i++ {
+					slot := waits
+					if strings.Contains(looked, fmt.Sprint(i)) {
+						slot = "03-04 12:15"
+					}
+					rows = append(rows, fmt.Sprintf("%d at %s", i, slot))
+				}
+				return strings.Join(rows, ", ")
+			}
+			s.wants("apply", list(""))
+			s.exec("insert into shop.payment values (1, 1, false), (2, null, true), (3, 2, true)")
+			s.wants("insert", list("12"))
+			s.exec("update prescient.future_job set next_check_at = timestamptz '2030-03-06 12:00+00'")
+			s.exec("update shop.payment set order_id = 3 where id = 1")
+			s.wants("an update of the key", list("13"))
+			s.exec("delete from shop.payment where id = 3")
+			s.wants("delete", list("123"))
+			s.exec("update shop.payment set settled = true where order_id = 99; delete from shop.payment where id = 99")
+			s.wants("no row", list("123"))
+			s.exec("delete from prescient.future_job; update shop.payment set settled = true")
+			s.wants("a row that does not wait", "3 at 03-04 12:15 came 03-04 12:00")
+		})
+	}
+}
+
+// An application's write never fails because of the rule.
+func TestAWriteToAnotherTableSucceedsWhateverBecameOfItsColumns(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"renamed":            "alter table shop.payment rename column order_id to of_order",
+		"dropped":            "alter table shop.payment drop column order_id cascade",
+		"another type":       "alter table shop.payment alter column order_id type text",
+		"another table":      "alter table shop.payment rename to paid",
+		"the table is gone":  "drop table shop.payment cascade; create table shop.payment (id int)",
+		"keys out of bounds": "alter table shop.payment alter column order_id type text; insert into shop.payment values (7, repeat('x', 501), true), (8, '', true)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newUnpaid(t, "")
+			s.exec("insert into shop.payment values (1, 1, false)")
+			s.exec(change)
+			table := "shop.payment"
+			if name == "another table" {
+				table = "shop.paid"
+			}
+			s.exec("insert into " + table + " (id) values (2); update " + table + " set id = id + 10; delete from " + table)
+		})
+	}
+}
+
+func TestTriggersOfAnotherTableComeAndGoWithTheRule(t *testing.T) {
+	t.Parallel()
+	s := newUnpaid(t, "")
+	const triggers = "select count(*) from pg_trigger where not tgisinternal and tgrelid = 'shop.payment'::regclass"
+	if n := s.count(triggers); n != 3 {
+		t.Errorf("%d triggers, want 3", n)
+	}
+	if plan := s.apply(unpaid); plan.Rules[0].Action != rulestore.Unchanged {
+		t.Errorf("the second apply: %+v", plan.Rules[0])
+	}
+	s.exec("alter table shop.payment disable trigger all")
+	faults, err := s.store.Faults(t.Context())
+	if err != nil || len(faults) != 1 || len(faults[0].Missing) != 3 || !strings.HasSuffix(faults[0].Missing[0], " on shop.payment") {
+		t.Errorf("faults %+v, %v", faults, err)
+	}
+	if plan := s.apply(unpaid); plan.Rules[0].Action != rulestore.Change || len(plan.Rules[0].Triggers) != 3 {
+		t.Errorf("after they were disabled: %+v", plan.Rules[0])
+	}
+	without := strings.Replace(unpaid, "    also: {table: shop.payment, key: order_id}\n", "", 1)
+	plan := s.apply(without)
+	if n := s.count(triggers); n != 0 {
+		t.Errorf("%d triggers without also", n)
+	}
+	if got := plan.Rules[0].Unseen; len(got) != 1 || got[0] != "shop.payment" {
+		t.Errorf("without also: %q", got)
+	}
+	if plan := s.apply(unpaid); len(plan.Rules[0].Unseen) != 0 {
+		t.Errorf("with also: %q", plan.Rules[0].Unseen)
+	}
+	if _, err := s.store.Remove(t.Context(), "order.unpaid", nil); err != nil || s.count(triggers) != 0 {
+		t.Errorf("removed: %v, %d triggers", err, s.count(triggers))
+	}
+}
+
+func TestAMistakeInAlsoIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(payments + "; create table shop.note (order_id numeric); create view shop.paid as select * from shop.payment")
+	for also, want := range map[string]string{
+		"{table: shop.paymnt, key: order_id}":                                 "also: there is no table shop.paymnt",
+		"{table: shop.payment, key: order}":                                   "also: table shop.payment has no column order",
+		"{table: shop.note, key: order_id}":                                   "also: column order_id is of type numeric, and key id of type bigint",
+		"{table: shop.paid, key: order_id}":                                   "also: shop.paid is not a table",
+		"[{table: shop.payment, key: order_id}, {table: shop.paid, key: id}]": "also[2]: shop.paid is not a table",
+	} {
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "{table: shop.payment, key: order_id}", also, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", also, err)
+		}
+	}
+	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "done: exists", "done: shipped_at\n    #", 1)))
+	if err == nil || !strings.Contains(err.Error(), "also: no expression of the rule reads another table") {
+		t.Error(err)
+	}
+}

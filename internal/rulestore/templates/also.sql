@@ -1,0 +1,38 @@
+-- Rule {rule}: rows that it looks up have come, changed or gone. Its rows are looked at in the next slot. If the column has
+-- another name or type by now, nothing is done: the query of the checks fails, and says so.
+create or replace function {also}()
+returns trigger
+language plpgsql
+security definer
+{trigger_settings}
+as {quote}
+declare
+    keys  text[];
+    alike boolean; -- null: the statement has written no row
+begin
+    begin
+        -- First, as in the trigger of inserts.
+        if tg_op = 'DELETE' then
+            alike := (select pg_typeof({also_key}) = '{also_type}'::regtype from {deleted} limit 1);
+        else
+            alike := (select pg_typeof({also_key}) = '{also_type}'::regtype from {inserted} limit 1);
+        end if;
+        if not alike then
+            raise datatype_mismatch;
+        elsif tg_op = 'INSERT' then
+            keys := array(select distinct {also_key}::text from {inserted});
+        elsif tg_op = 'DELETE' then
+            keys := array(select distinct {also_key}::text from {deleted});
+        elsif tg_op = 'UPDATE' then
+            keys := array(select {also_key}::text from {inserted} union select {also_key}::text from {deleted});
+        end if;
+    exception
+        when others or assert_failure then
+            return null;
+    end;
+    if cardinality(keys) > 0 then
+        perform prescient.rule_look({name}, {entity}, keys, {starts}, {clock});
+    end if;
+    return null;
+end
+{quote};
