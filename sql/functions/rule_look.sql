@@ -1,7 +1,6 @@
 -- Lets rows of a rule be looked at in the next slot, because another table has changed that the rule looks up. A check that
 -- waits keeps what its payload says. For a row that does not wait, and with starts also for others, the payload says that
 -- the row has come: the check decides about the steps that have passed. starts: the other table may start the clock.
--- In the order of the keys, so that it never deadlocks with rule_wait_many.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_look(
     job_exec    text,
@@ -20,36 +19,35 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    number   bigint := prescient.find_rule(job_exec);
-    came     timestamptz := coalesce(clock, transaction_timestamp());
-    look_key text;
+    number bigint := prescient.find_rule(job_exec);
+    came   timestamptz := coalesce(clock, transaction_timestamp());
+    keys   text[] := array(select k.entity_key from unnest(entity_keys) as k (entity_key) where octet_length(k.entity_key) between 1 and 500);
+    passed timestamptz := came - interval '1 microsecond'; -- so that the row has come
 begin
-    if number is null then
+    if number is null or keys = '{}' then
+        return;
+    elsif cardinality(keys) > 1 then
+        perform prescient.rule_wait_many(
+            rule_look.job_exec, rule_look.entity_name, keys, array_fill(passed, array[cardinality(keys)]), rule_look.clock, came,
+            again => true, stays => not starts
+        );
         return;
     end if;
-    for look_key in
-        select k.entity_key
-        from unnest(entity_keys) as k (entity_key)
-        where octet_length(k.entity_key) between 1 and 500
-        order by k.entity_key collate "C"
-    loop
-        perform prescient.rule_wait(
-            rule_look.job_exec, rule_look.entity_name, look_key, came - interval '1 microsecond', null, rule_look.clock,
-            case
-                when starts
-                    or not exists (
-                        select
-                        from prescient.future_job f
-                        where f.entity_name = rule_look.entity_name
-                            and f.entity_key = look_key
-                            and f.job = number
-                            and f.item_key = ''
-                    )
-                then came
-            end,
-            again => true
-        );
-    end loop;
+    if not starts
+        and exists (
+            select
+            from prescient.future_job f
+            where f.entity_name = rule_look.entity_name
+                and f.entity_key = keys[1]
+                and f.job = number
+                and f.item_key = ''
+        )
+    then
+        came := null;
+    end if;
+    perform prescient.rule_wait(
+        rule_look.job_exec, rule_look.entity_name, keys[1], passed, null, rule_look.clock, came, again => true
+    );
 end
 $$;
 revoke all on function prescient.rule_look(text, text, text[], boolean, timestamptz) from public;

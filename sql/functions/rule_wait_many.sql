@@ -1,6 +1,8 @@
 -- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It locks
 -- and writes them in one pass, in the order of their keys, so that it never deadlocks with another
 -- function. Of a key that is given twice, one instant counts.
+-- again: the clocks of the rows run as before, as for rule_wait. stays: a check that waits also keeps what its payload says
+-- of when the row came.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait_many(
     job_exec    text,
@@ -8,7 +10,9 @@ create or replace function prescient.rule_wait_many(
     entity_keys text[],
     check_ats   timestamptz[],
     clock       timestamptz default null,
-    came        timestamptz default null
+    came        timestamptz default null,
+    again       boolean default false,
+    stays       boolean default false
 )
 returns void
 language plpgsql
@@ -27,6 +31,7 @@ declare
     written        bigint[];
     keys           text[];
     made           record;
+    others         record; -- checks that wait, and that were locked
     late           jsonb := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
@@ -89,8 +94,38 @@ begin
     end if;
     if cardinality(entity_keys) > coalesce(cardinality(written), 0) then
         -- Some keys wait already, such as those of rows that a truncate has removed.
+        if again then
+            select
+                array_agg(k.entity_key) as keys, array_agg(f.next_check_at) as slots, array_agg(f.id) as ids,
+                array_agg(coalesce(f.requested_for, f.first_check_at)) as requested, array_agg(k.check_at) as check_ats,
+                array_agg(case when not stays and k.check_at < came then late::text end) as payloads
+            into others
+            from (
+                select u.entity_key, u.check_at
+                from unnest(entity_keys, check_ats) as u (entity_key, check_at)
+                where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
+            ) as k
+            cross join lateral (
+                select f.next_check_at, f.id, f.requested_for, f.first_check_at
+                from prescient.future_job f
+                where f.entity_name = rule_wait_many.entity_name
+                    and f.entity_key = k.entity_key
+                    and f.job = number
+                    and f.item_key = ''
+                limit 1
+            ) as f
+            where f.next_check_at <> later or not stays; -- one that is due gets a request below
+            if others.ids is null
+                or cardinality(others.ids) = prescient.retime(
+                    rule_wait_many.job_exec, others.slots, others.ids, others.requested, others.check_ats, others.payloads, rule_wait_many.clock
+                )
+            then
+                return;
+            end if;
+        end if;
         perform prescient.rule_wait(
-            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock, came
+            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock,
+            case when not stays then came end, again => rule_wait_many.again
         )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
@@ -98,4 +133,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.rule_wait_many(text, text, text[], timestamptz[], timestamptz, timestamptz) from public;
+revoke all on function prescient.rule_wait_many(text, text, text[], timestamptz[], timestamptz, timestamptz, boolean, boolean) from public;
