@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -131,7 +132,7 @@ func offerJobs(ctx context.Context, f *factory.Factory, _ string) []string {
 		if err != nil {
 			return nil, err
 		}
-		return admin.New(client).JobNames(ctx, db, checks.MostNames)
+		return admin.New(client).JobNames(ctx, db, action.MostNames)
 	})...)
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -1,6 +1,11 @@
 package cmd
 
-import "github.com/prescient-go/prescient/cmd/internal/exit"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+)
 
 // Code is the exit code of the process.
 type Code = exit.Code
@@ -11,23 +16,30 @@ const (
 	Done = exit.Done
 	// Failure: the command failed.
 	Failure = exit.Failure
-	// Usage: an unknown command, a bad flag, argument or configuration, a name that is not known, or
-	// a preview: --yes is missing. Nothing was done.
+	// Usage: an unknown command, a bad flag, argument or configuration, or a name that is not known.
+	// Nothing was done.
 	Usage = exit.Usage
-	// Found: a command that checks has found a problem. A run did its work, and found a job that
-	// cannot run, or rows that other sessions have locked.
+	// Found: a command that checks has found a problem.
 	Found = exit.Found
 	// Stopped: a signal stopped a run before its slot was done, or a backfill. The rest of a slot
 	// is left to another runner or catch-up.
 	Stopped = exit.Stopped
+	// Unconfirmed: a preview, because --yes is missing. Nothing was done.
+	Unconfirmed = exit.Unconfirmed
+	// Left: a run did its work, and left rows of a job that cannot run, or rows that other sessions
+	// have locked.
+	Left = exit.Left
 )
 
-const codesHelp = `Exit codes:
-  0  done, or nothing to do
-  1  failure
-  2  unknown command or name, bad flag or argument, bad configuration, or a preview that needs --yes; nothing was done
-  3  a check (--check, doctor) found something wrong, or a run found a job that cannot run or rows that are locked
-  4  stopped by a signal before it was done; the rest of a slot is left to another runner, or to catch-up`
+// codesHelp prints the table of codes.
+var codesHelp = func() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for _, line := range exit.Table {
+		fmt.Fprintf(&b, "\n  %d  %s", line.Code, line.Means)
+	}
+	return b.String()
+}()
 
 // ExitError gives a command's error another code than Failure. If Err is nil, nothing is printed:
 // the command has printed its output already.

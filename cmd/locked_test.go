@@ -67,7 +67,7 @@ func TestACommandNamesTheSessionThatHasLockedARowAndDoesAllElse(t *testing.T) {
 				return app.Run(t.Context(), args), log.String()
 			}
 			code, log := run()
-			if code != Found || !strings.Contains(log, "are left in their slot: session ") || !strings.Contains(log, "pg_terminate_backend") {
+			if code != Left || !strings.Contains(log, "are left in their slot: session ") || !strings.Contains(log, "pg_terminate_backend") {
 				t.Errorf("exit code %d\n%s", code, log)
 			}
 			if n := ended(t, db); n != 3 {

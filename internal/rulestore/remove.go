@@ -46,23 +46,6 @@ func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (r
 	return removed, nil
 }
 
-// CountRemove returns what Remove would cancel and forget, and changes nothing.
-func (s *Store) CountRemove(ctx context.Context, name string) (would Removed, err error) {
-	if _, err := s.Get(ctx, name); err != nil {
-		return would, err
-	}
-	found, err := admin.New(s.client).CountCancel(ctx, s.db, admin.CancelFilter{JobExec: name})
-	if err != nil {
-		return would, fmt.Errorf("count what a remove of rule %s cancels: %w", name, err)
-	}
-	steps, err := s.Fired(ctx, name)
-	would.Cancelled = found.Checks
-	for _, step := range steps {
-		would.Forgotten += step.Fired
-	}
-	return would, err
-}
-
 // uninstall drops the triggers with their functions, and marks the rule. The table may have got another
 // name or schema.
 func (s *Store) uninstall(ctx context.Context, name string) error {

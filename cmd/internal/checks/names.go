@@ -2,23 +2,22 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"github.com/prescient-go/prescient/internal/pg"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
-
-// MostNames bounds the jobs of the database that are read to find one by its name.
-const MostNames = 100_000
 
 // Names returns the jobs that are linked into the binary or bound by the settings. The stock
 // binary may have none.
@@ -53,18 +52,11 @@ func Knows(ctx context.Context, f *factory.Factory, l *ledger.Ledger) (func(job 
 // Require returns an error of usage for a job that neither this binary nor the database has. The
 // error names similar jobs. An empty name matches any job.
 func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string) error {
-	if job == "" || Has(f, job) {
-		return nil
+	err := action.RequireJob(ctx, c, db, Names(f), job)
+	if _, unknown := errors.AsType[*action.RefusedError](err); unknown {
+		return &exit.Error{Code: exit.Usage, Err: err}
 	}
-	names, err := admin.New(c).JobNames(ctx, db, MostNames)
-	if pg.HasState(err, pqerror.InsufficientPrivilege) {
-		return nil // an app's role may not read this
-	}
-	if err != nil || slices.Contains(names, job) {
-		return err
-	}
-	return exit.Usagef("there is no job %s: neither this binary nor the database knows it%s",
-		job, Meant(f, job, names))
+	return err
 }
 
 // Meant returns a question that names similar jobs, of this binary or of names. It is empty if no

@@ -287,12 +287,16 @@ func WithSchedules(
 		if err != nil {
 			return err
 		}
-		err = fn(db, store)
-		if errors.Is(err, schedule.ErrNotFound) {
-			return fmt.Errorf("%w%s", err, otherSchedules(ctx, f, db, store))
-		}
-		return err
+		return NameSchedules(ctx, f, db, store, fn(db, store))
 	})
+}
+
+// NameSchedules adds to the error of a schedule that is not known those that are.
+func NameSchedules(ctx context.Context, f *factory.Factory, db *sqlx.DB, store *schedule.Store, err error) error {
+	if errors.Is(err, schedule.ErrNotFound) {
+		return fmt.Errorf("%w%s", err, otherSchedules(ctx, f, db, store))
+	}
+	return err
 }
 
 // otherSchedules names the schedules that are known, or the command that lists them.

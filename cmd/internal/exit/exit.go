@@ -16,14 +16,38 @@ import (
 // Code is the exit code of the process.
 type Code int
 
-// The codes. Package cmd says what each one means.
+// The codes.
 const (
+	// Done: the command succeeded, or had nothing to do.
 	Done Code = iota
+	// Failure: the command failed.
 	Failure
+	// Usage: the command line or the configuration is wrong, or names something that does not exist.
+	// Nothing was done.
 	Usage
+	// Found: a command that only looks has found a problem.
 	Found
+	// Stopped: a signal stopped a run before its slot was done, or a backfill.
 	Stopped
+	// Unconfirmed: the command has printed a preview, because --yes is missing. Nothing was done.
+	Unconfirmed
+	// Left: a run did its work, and left rows that it cannot run, or that other sessions have locked.
+	Left
 )
+
+// Table says what each code means, in their order: "prescient --help" and docs/commands.md print it.
+var Table = []struct {
+	Code  Code
+	Means string
+}{
+	{Done, "done, or nothing to do"},
+	{Failure, "failure: the message says why"},
+	{Usage, "unknown command or name, or bad flag, argument or configuration; nothing was done"},
+	{Found, "a check (--check, doctor) found something"},
+	{Stopped, "stopped by a signal before it was done; another run or catch-up goes on with the slot"},
+	{Unconfirmed, "a preview, because --yes is missing; nothing was done"},
+	{Left, "did its work, but left rows: their job cannot run, or other sessions have locked them"},
+}
 
 // Error gives a command's error another code than Failure. If Err is nil, nothing is printed: the
 // command has printed its output already.
@@ -46,6 +70,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // Usagef returns the error of a bad argument, flag or setting. Its code is Usage.
 func Usagef(format string, args ...any) error {
 	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+// Unconfirmedf returns the error of a preview: --yes is missing. Its code is Unconfirmed.
+func Unconfirmedf(format string, args ...any) error {
+	return &Error{Code: Unconfirmed, Err: fmt.Errorf(format, args...)}
 }
 
 // notFound are the errors of a name that the database does not have. A command that is given such a
@@ -74,13 +103,19 @@ func CodeOf(err error) Code {
 }
 
 // worst is the order in which codes win: the worst comes first.
-var worst = []Code{Failure, Stopped, Usage, Found, Done}
+var worst = []Code{Failure, Stopped, Usage, Unconfirmed, Left, Found, Done}
 
-// Worst returns the worst of the codes of some errors. It is Done for none.
+// Worst returns the worst of the codes of what a command did in several stores. It is Done for none. Usage says that
+// nothing was done, so beside any other code it is a Failure.
 func Worst(errs []error) Code {
-	at := len(worst) - 1
+	at, same := len(worst)-1, true
 	for _, err := range errs {
-		at = min(at, slices.Index(worst, CodeOf(err)))
+		code := CodeOf(err)
+		same = same && code == CodeOf(errs[0])
+		at = min(at, slices.Index(worst, code))
+	}
+	if worst[at] == Usage && !same {
+		return Failure
 	}
 	return worst[at]
 }

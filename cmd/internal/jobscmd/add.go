@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
@@ -139,7 +140,7 @@ func warnUnknown(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.C
 	if err != nil || !at.IsZero() {
 		return err
 	}
-	names, err := admin.New(c).JobNames(ctx, db, checks.MostNames)
+	names, err := admin.New(c).JobNames(ctx, db, action.MostNames)
 	if err != nil {
 		return err
 	}

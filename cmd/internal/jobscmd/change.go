@@ -2,38 +2,34 @@ package jobscmd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
+	"github.com/prescient-go/prescient/internal/pg"
+
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/internal/rulestore"
-	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 type cancelOptions struct {
 	key    jobs.Key
-	filter admin.CancelFilter
+	many   action.CancelMany
 	until  cli.Instant
 	fields []string
 	limit  cli.Count
-	yes    bool
+	flags  perform.Flags
 }
 
 func newCmdCancel(f *factory.Factory) *cobra.Command {
@@ -75,103 +71,48 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 				return cancelJob(c.Context(), f, o)
 			}
-			o.filter.JobExec = strings.Join(args, "")
-			var err error
-			if o.filter.Payload, err = admin.PayloadFields(o.fields...); err != nil {
+			o.many.JobExec = strings.Join(args, "")
+			payload, err := admin.PayloadFields(o.fields...)
+			if err != nil {
 				return exit.Usagef("--payload: %w", err)
 			}
+			o.many.Payload = json.RawMessage(payload)
 			return cancelMany(c.Context(), f, o)
 		},
 	})
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs JOB ENTITY KEY")
-	cli.WordVar(c.Flags(), &o.filter.EntityName, "entity", "only entities of this `NAME`")
-	cli.WordVar(c.Flags(), &o.filter.EntityKey, "key", "only entities of this `KEY`, in which * stands for any text")
-	cli.WordVar(c.Flags(), &o.filter.GroupKey, "group", "only the group of this `KEY`")
+	cli.WordVar(c.Flags(), &o.many.EntityName, "entity", "only entities of this `NAME`")
+	cli.WordVar(c.Flags(), &o.many.EntityKey, "key", "only entities of this `KEY`, in which * stands for any text")
+	cli.WordVar(c.Flags(), &o.many.GroupKey, "group", "only the group of this `KEY`")
 	c.Flags().StringArrayVar(&o.fields, "payload", nil, "only payloads with this `FIELD=VALUE`; may be repeated")
 	cli.SinceVar(c.Flags(), &o.until, "until", "only checks that were enqueued before")
 	c.Flags().Var(&o.limit, "limit", "number of checks to cancel at most, those of the first slots; default: all")
-	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
+	o.flags.Add(c, "cancel many checks")
 	return c
 }
 
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
-	if !o.filter.IsZero() || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
+	m := o.many
+	if m.EntityName+m.EntityKey+m.GroupKey != "" || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
 		return exit.Usagef("--entity, --key, --group, --payload, --until and --limit are for many checks: " +
 			"leave them out, or ENTITY and KEY")
 	}
-	if o.key.JobExec == schedule.JobExec {
-		return errors.New(view.OfSchedule(f.Self(), o.key.EntityKey))
-	}
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		var view admin.Cancelled
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) error {
-			found, err := c.Cancel(ctx, tx, o.key)
-			if found {
-				view.Cancelled = 1
-			}
-			return err
-		})
-		if err == nil && view.Cancelled == 0 {
-			err = checks.Require(ctx, f, db, c, o.key.JobExec)
-		}
-		if err != nil {
-			return err
-		}
-		return printCancelled(ctx, f, db, o.key.JobExec, view)
-	})
-}
-
-// ofRule reports whether a job is that of a rule. It is false if the login may not read the rules:
-// it may not cancel their checks either.
-func ofRule(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string) bool {
-	store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
-	if err == nil {
-		_, err = store.Get(ctx, job)
-	}
-	return err == nil
-}
-
-func printCancelled(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string, view admin.Cancelled) error {
-	rows := []table.Row{{"cancelled", view.Cancelled}}
-	if view.Left > 0 {
-		rows = append(rows, table.Row{"left, because another transaction has locked them", view.Left})
-	}
-	return f.Print(view, func() error {
-		err := f.Table(nil, rows...)
-		if view.Cancelled > 0 && ofRule(ctx, f, db, job) {
-			err = errors.Join(err, f.Lines(fmt.Sprintf("%s is a rule: "+
-				"its cancelled rows wait again after: %s rules apply --again -f FILE", job, f.Self())))
-		}
-		return err
+	return perform.Action(ctx, f, o.flags, func(*action.Store) (action.Action, error) {
+		return action.Cancel{Key: o.key}, nil
 	})
 }
 
 func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error {
+	m := o.many
 	switch {
 	case o.key.ItemKey != "":
 		return exit.Usagef("--item needs JOB ENTITY KEY")
-	case o.filter.IsZero():
+	case m.JobExec+m.EntityName+m.EntityKey+m.GroupKey == "" && len(o.fields) == 0:
 		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key, --group or --payload")
-	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
-		return errors.New(view.OfSchedule(f.Self(), o.filter.EntityKey))
 	}
-	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		o.filter.Until = o.until.From(now)
-		var view admin.Cancelled
-		var err error
-		if o.yes {
-			view, err = admin.New(c).CancelAll(ctx, db, o.filter,
-				admin.CancelOptions{Limit: int64(o.limit), Actor: database.Actor()})
-		} else {
-			err = countFound(ctx, db, admin.New(c), o)
-		}
-		if err == nil && view == (admin.Cancelled{}) {
-			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
-		}
-		if err != nil && view.Cancelled == 0 {
-			return err
-		}
-		return errors.Join(err, printCancelled(ctx, f, db, o.filter.JobExec, view))
+	err := perform.Action(ctx, f, o.flags, func(s *action.Store) (action.Action, error) {
+		m.Until, m.Limit = o.until.From(s.Ledger.Now()), int64(o.limit)
+		return m, nil
 	})
 	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		err = &database.RoleError{Err: err, Role: pg.Runner} // cancelling one check needs fewer rights
@@ -179,26 +120,12 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	return err
 }
 
-// countFound returns an error of usage with the number of checks that --yes would cancel. It returns
-// nil if there are none.
-func countFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptions) error {
-	found, err := c.CountCancel(ctx, db, o.filter)
-	if err != nil || found.Checks == 0 {
-		return err
-	}
-	what := spoken.Count(found.Checks, "waiting check", "waiting checks")
-	if limit := int64(o.limit); limit > 0 && found.Checks > limit {
-		what = fmt.Sprintf("%d of %s", limit, what)
-	}
-	return exit.Usagef("this cancels %s. To cancel exactly %[3]s: --until %[2]s --yes",
-		what, found.Until.Format(time.RFC3339Nano), spoken.Noun(found.Checks, "it", "them"))
-}
-
 type rescheduleOptions struct {
 	key      jobs.Key
 	when     cli.When
 	pushBack bool
 	maxWait  time.Duration
+	flags    perform.Flags
 }
 
 func newCmdReschedule(f *factory.Factory, runF factory.Run[*rescheduleOptions]) *cobra.Command {
@@ -220,6 +147,7 @@ func newCmdReschedule(f *factory.Factory, runF factory.Run[*rescheduleOptions]) 
 	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
 	duration.Var(c.Flags(), &o.maxWait, "max-wait", 0,
 		"how long after its first slot --push-back may move a check; 0: no limit")
+	o.flags.Add(c, "")
 	return c
 }
 
@@ -227,43 +155,20 @@ func rescheduleJob(ctx context.Context, f *factory.Factory, o *rescheduleOptions
 	if o.maxWait != 0 && !o.pushBack {
 		return exit.Usagef("--max-wait needs --push-back")
 	}
-	if o.key.JobExec == schedule.JobExec {
-		return errors.New(view.OfSchedule(f.Self(), o.key.EntityKey))
-	}
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		var slot time.Time
-		var found bool
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			if o.pushBack {
-				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.From(now), o.maxWait)
-			} else {
-				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.From(now))
-			}
-			return err
-		})
-		if err == nil && !found {
-			err = checks.Require(ctx, f, db, c, o.key.JobExec)
-		}
-		if err != nil {
-			return err
-		}
-		if !found {
-			return exit.Usagef("no check %s waits: it has ended or was never requested; see its history with: %s why %s %s",
-				o.key, f.Self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
-		}
-		view := struct {
-			Slot time.Time `json:"slot"`
-		}{slot}
-		return f.Pairs(view, table.Row{"slot", view.Slot})
+	return perform.Action(ctx, f, o.flags, func(s *action.Store) (action.Action, error) {
+		return action.Reschedule{
+			Key: o.key, At: o.when.From(s.Ledger.Now()), PushBack: o.pushBack, MaxWait: duration.Text(o.maxWait),
+		}, nil
 	})
 }
 
 type retryOptions struct {
-	filter admin.RetryFilter
-	since  cli.Instant
-	limit  cli.Count
-	when   cli.When
-	item   string
+	retry action.Retry
+	since cli.Instant
+	limit cli.Count
+	when  cli.When
+	item  string
+	flags perform.Flags
 }
 
 func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Command {
@@ -282,46 +187,27 @@ resume and schedules backfill.`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("item") {
-				o.filter.ItemKey = &o.item
+				o.retry.ItemKey = &o.item
 			}
 			return runF(c.Context(), f, &o)
 		},
 	})
 	fs := c.Flags()
-	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
+	keyVars(fs, &o.retry.JobExec, &o.retry.EntityName, &o.retry.EntityKey)
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
 	fs.StringVar(&o.item, "item", "", "only this item `KEY`; empty: only checks without an item")
-	fs.BoolVar(&o.filter.All, "all", false, "all failed checks")
-	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")
+	fs.Bool("all", false, "all failed checks")
+	cli.CountVar(fs, &o.limit, "limit", action.DefaultRetry, "maximum number of checks")
 	o.when.Flags(c)
+	o.flags.Add(c, "")
 	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")
 	return c
 }
 
 func retryJobs(ctx context.Context, f *factory.Factory, o *retryOptions) error {
-	if o.filter.JobExec == schedule.JobExec {
-		return errors.New(view.OfFailedSchedule(f.Self(), o.filter.EntityKey))
-	}
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		o.filter.Since, o.filter.Limit = o.since.From(now), int(o.limit)
-		var retried, waiting int64
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			retried, waiting, err = admin.New(c).Retry(ctx, tx, o.filter, o.when.From(now))
-			return err
-		})
-		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {
-			err = errors.New(view.OfFailedSchedule(f.Self(), o.filter.EntityKey))
-		}
-		if err == nil && retried+waiting == 0 {
-			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
-		}
-		if err != nil {
-			return err
-		}
-		view := struct {
-			Retried int64 `json:"retried"`
-			Waiting int64 `json:"waiting"`
-		}{retried, waiting}
-		return f.Pairs(view, table.Row{"retried", retried}, table.Row{"left, since the key waits already", waiting})
+	return perform.Action(ctx, f, o.flags, func(s *action.Store) (action.Action, error) {
+		now := s.Ledger.Now()
+		o.retry.Since, o.retry.At, o.retry.Limit = o.since.From(now), o.when.From(now), int(o.limit)
+		return o.retry, nil
 	})
 }

@@ -160,7 +160,7 @@ rights, here or in another database of the server, all roles stay, and an error 
 On the private PostgreSQL, the next command creates an empty schema. To remove that server, run "dev-db stop" and delete
 its directory, which "dev-db status" names.
 
-Without --yes it drops nothing: it says what it would drop, and exits with 2.`,
+Without --yes it drops nothing: it says what it would drop, and exits with 5.`,
 		Example: `  prescient migrate down        # says what it would drop
   prescient migrate down --yes  # drops it
   prescient migrate down --yes --roles`,
@@ -182,9 +182,9 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
 		case len(undone) == 0 && !yes:
-			return exit.Usagef("this drops the roles of schema %s of %s; add --yes to drop them", f.Schema(), databaseName(f))
+			return exit.Unconfirmedf("this drops the roles of schema %s of %s; add --yes to drop them", f.Schema(), databaseName(f))
 		case !yes:
-			return exit.Usagef("this drops prescient's tables and functions in schema %s of %s, with every row; "+
+			return exit.Unconfirmedf("this drops prescient's tables and functions in schema %s of %s, with every row; "+
 				"add --yes to drop them", f.Schema(), databaseName(f))
 		}
 		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {

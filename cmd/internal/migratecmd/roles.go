@@ -113,7 +113,7 @@ func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) e
 	if len(losing) > 0 {
 		text := losses(f.Schema(), losing)
 		if !yes {
-			return exit.Usagef("%s\nNothing was changed: add --yes to make the roles, and grant in the same minute", text)
+			return exit.Unconfirmedf("%s\nNothing was changed: add --yes to make the roles, and grant in the same minute", text)
 		}
 		if _, err := fmt.Fprintln(f.Err(), plain.Text(text)); err != nil {
 			return err

@@ -10,12 +10,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -43,7 +45,7 @@ touch a slot that is being run. It does not check the rows of a job that this bi
 stays open, for a binary that has the job.
 
 If only rows that other sessions have locked are left in a slot, it leaves them after some seconds, and looks at them
-again at the end. If they are still locked, it exits 3, and names the session and how to end it. The next catch-up takes
+again at the end. If they are still locked, it exits 6, and names the session and how to end it. The next catch-up takes
 them.
 
   --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
@@ -53,7 +55,7 @@ them.
 With --job, the call for a group gets only the rows of that job. Catch-up finishes the last group, so it may check more
 rows than --limit.
 
-The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
+The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 6 if
 a job cannot run, as "run" does. Signals stop it as they stop "run".`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
@@ -82,23 +84,29 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		return exit.Usagef("--spread works only with --mode %s", slots.ModeDefer)
 	}
 	work := func(b *checks.Bound) error {
-		client, err := database.Client(ctx, f, b.DB, &b.Setting)
+		store, err := perform.On(ctx, f, b.DB, &b.Setting)
 		if err == nil {
-			err = checks.Require(ctx, f, b.DB, client, o.job)
+			err = checks.Require(ctx, f, b.DB, store.Client, o.job)
 		}
 		if err != nil {
 			return err
 		}
 		bars := newBars(f)
-		runner, err := slots.NewRunner(ctx, b.Runner(f, showing(bars)))
+		store.Runner = b.Runner(f, showing(bars))
+		runner, err := slots.NewRunner(ctx, store.Runner)
 		if err != nil {
 			return err
 		}
 		if err := cli.InOrder(runner.Now(), o.since, o.until); err != nil {
 			return err
 		}
+		a := o.action(runner.Now())
+		if o.dryRun {
+			defer bars.Close()
+			return dryRun(ctx, f, store, a)
+		}
 		var left unregistered
-		c := catchUp{f: f, b: b, runner: runner, bars: bars, o: o, left: &left}
+		c := catchUp{f: f, b: b, store: store, runner: runner, bars: bars, a: a, left: &left}
 		view, locked, err := c.run(ctx)
 		return cmp.Or(errors.Join(err, printCaught(f, view)), locked,
 			cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
@@ -109,31 +117,38 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 	return forwarding(ctx, f, slots.KindCatchUp, work)
 }
 
+// action returns the catch-up at an instant.
+func (o *catchUpOptions) action(now time.Time) action.CatchUp {
+	return action.CatchUp{
+		Mode: o.mode, Since: o.since.From(now), Until: o.until.From(now), Job: o.job, Limit: int64(o.limit),
+		Spread: int(o.spread),
+	}
+}
+
 // catchUp is a catch-up of one store.
 type catchUp struct {
 	f      *factory.Factory
 	b      *checks.Bound
+	store  *action.Store
 	runner *slots.Runner
 	bars   *output.Bars // nil: none
-	o      *catchUpOptions
+	a      action.CatchUp
 	left   *unregistered // gets the jobs whose rows leave slots open
 }
 
 // run runs the catch-up and logs its results. locked is the error of a catch-up that has done all but rows that other
-// sessions have locked. Its code is Found.
+// sessions have locked. Its code is Left.
 func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
-	now := c.runner.Now()
-	caught, err := c.runner.CatchUp(ctx, slots.CatchUp{
-		Mode: c.o.mode, Since: c.o.since.From(now), Until: c.o.until.From(now),
-		Job: c.o.job, Limit: int64(c.o.limit), Spread: int(c.o.spread), DryRun: c.o.dryRun, After: c.left.add,
-	})
+	cfg := c.a.Config()
+	cfg.After = c.left.add
+	caught, err := c.runner.CatchUp(ctx, cfg)
 	c.bars.Close()
 	if errors.Is(err, slots.ErrLocked) {
-		locked, err = &exit.Error{Code: exit.Found, Err: err}, nil
+		locked, err = &exit.Error{Code: exit.Left, Err: err}, nil
 	}
-	view = newCaughtView(caught, c.o)
-	err = errors.Join(err, addRemaining(ctx, c.f, c.b.DB, &view, c.o))
-	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
+	view = newCaughtView(caught, c.a)
+	err = errors.Join(err, addRemaining(ctx, c.store, c.a, &view))
+	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.a.Mode),
 		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty),
 		slog.Int64("rows", view.Checked), slog.Int64("failed", view.Failed))
 	if c.b.Metrics != nil {
@@ -145,9 +160,6 @@ func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
 // printCaught prints a table of the slots, or nothing if there are none.
 func printCaught(f *factory.Factory, view caughtView) error {
 	return f.Print(view, func() error {
-		if view.DryRun {
-			return printDryRun(f, view)
-		}
 		if len(view.Slots) == 0 {
 			return nil
 		}
@@ -195,9 +207,9 @@ type caughtSlot struct {
 	remainingView
 }
 
-func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {
+func newCaughtView(caught slots.Caught, a action.CatchUp) caughtView {
 	view := caughtView{
-		Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}, MoreSlots: caught.MoreSlots,
+		Mode: a.Mode, Empty: caught.Empty, Slots: []caughtSlot{}, MoreSlots: caught.MoreSlots,
 		Jobs:    []jobSum{},
 		Checked: caught.Total.Checked, Failed: caught.Total.Failed,
 	}

@@ -33,7 +33,7 @@ func measured(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(
 		return fn(b)
 	}))
 	var found error
-	if exit.CodeOf(err) == exit.Found {
+	if exit.CodeOf(err) == exit.Left {
 		err, found = nil, err // it did what it could
 	}
 	m.Ended(kind, err)

@@ -1,24 +1,26 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // remainingView is the remaining work in a slot that catch-up has not finished, or would work on in a
@@ -31,48 +33,51 @@ type remainingView struct {
 }
 
 // addRemaining adds to a view the remaining work of its slots.
-func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
-	remaining := map[time.Time]*remainingView{}
-	for i := range view.Slots {
-		s := &view.Slots[i]
-		s.Jobs = []string{}
+func addRemaining(ctx context.Context, store *action.Store, a action.CatchUp, view *caughtView) error {
+	open := []slots.MissedSlot{}
+	at := []int{} // of these slots in the view
+	for i, s := range view.Slots {
+		view.Slots[i].Jobs = []string{}
 		if s.Result == nil || s.Result.State == slots.StateOpen {
-			s.Waiting = new(int64)
-			remaining[s.Slot.UTC()] = &s.remainingView
+			open, at = append(open, slots.MissedSlot{Slot: s.Slot, State: s.Was}), append(at, i)
 		}
 	}
-	if len(remaining) == 0 || ctx.Err() != nil {
+	if len(open) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	l, err := database.Ledger(ctx, f, db)
-	if err != nil {
-		return err
-	}
-	status, err := l.Status(ctx, o.since.From(l.Now()))
-	sums := map[string]jobSum{}
-	for _, t := range append(status.Trouble, status.Running...) {
-		r := remaining[t.Slot]
-		if r == nil {
-			continue
+	return pgsql.ReadTx(ctx, store.DB, func(tx *sqlx.Tx) error {
+		found, err := a.Waiting(ctx, action.Tx{Store: store, Tx: tx}, open)
+		for i, slot := range found {
+			view.Slots[at[i]].add(slot)
 		}
-		r.Live = t.Live > 0
-		for _, job := range t.Jobs {
-			if o.job == "" || o.job == job.JobExec {
-				*r.Waiting += job.Waiting.N
-				r.AtLeast = r.AtLeast || job.Waiting.AtLeast
-				r.Jobs = append(r.Jobs, job.JobExec)
-				if !r.Live { // else its run takes them
-					s := sums[job.JobExec]
-					n := s.count().Plus(job.Waiting)
-					sums[job.JobExec] = jobSum{job.JobExec, n.N, s.Slots + 1, n.AtLeast}
-				}
+		view.Jobs = sum(found)
+		return err
+	})
+}
+
+func (r *remainingView) add(slot action.FoundSlot) {
+	var n ledger.Count
+	r.Live, r.Jobs = slot.Live, []string{}
+	for _, job := range slot.Jobs {
+		n = n.Plus(job.Waiting)
+		r.Jobs = append(r.Jobs, job.JobExec)
+	}
+	r.Waiting, r.AtLeast = &n.N, n.AtLeast
+}
+
+// sum sums up the remaining work by job. The run that works on a slot takes the rows of that slot.
+func sum(found []action.FoundSlot) []jobSum {
+	sums := map[string]jobSum{}
+	for _, slot := range found {
+		for _, job := range slot.Jobs {
+			if !slot.Live {
+				s := sums[job.JobExec]
+				n := s.count().Plus(job.Waiting)
+				sums[job.JobExec] = jobSum{job.JobExec, n.N, s.Slots + 1, n.AtLeast}
 			}
 		}
 	}
-	for _, job := range slices.Sorted(maps.Keys(sums)) {
-		view.Jobs = append(view.Jobs, sums[job])
-	}
-	return err
+	return slices.SortedFunc(maps.Values(sums), func(a, b jobSum) int { return cmp.Compare(a.JobExec, b.JobExec) })
 }
 
 // was returns the state in which catch-up found a slot.
@@ -83,18 +88,43 @@ func (s caughtSlot) was() string {
 	return view.StateWord(s.Was)
 }
 
-// printDryRun prints the slots that catch-up would work on, and how many it would only record. It
-// prints nothing for none.
+// dryRun prints the slots that catch-up would work on, and what it would do. It prints nothing for none.
+func dryRun(ctx context.Context, f *factory.Factory, store *action.Store, a action.CatchUp) error {
+	var found action.Found
+	var plan action.Plan
+	err := pgsql.ReadTx(ctx, store.DB, func(tx *sqlx.Tx) (err error) {
+		on := action.Tx{Store: store, Tx: tx}
+		if plan, err = action.Preview(ctx, on, a); err == nil {
+			found, err = a.Find(ctx, on)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	v := caughtView{
+		Mode: a.Mode, DryRun: true, Empty: found.Empty, Slots: make([]caughtSlot, len(found.Slots)),
+		MoreSlots: found.MoreSlots, Jobs: sum(found.Slots),
+	}
+	for i, slot := range found.Slots {
+		v.Slots[i] = caughtSlot{Slot: slot.Slot, Was: slot.State}
+		v.Slots[i].add(slot)
+	}
+	return f.Print(v, func() error {
+		if plan.Nothing && len(v.Slots) == 0 {
+			return nil
+		}
+		return errors.Join(printDryRun(f, v), perform.Print(f, plan))
+	})
+}
+
+// printDryRun prints the slots that catch-up would work on, and their rows by job.
 func printDryRun(f *factory.Factory, view caughtView) (err error) {
 	if len(view.Slots) > 0 {
-		err = printRemaining(f, view.Slots, len(view.Slots)+int(view.MoreSlots))
+		err = errors.Join(printRemaining(f, view.Slots, len(view.Slots)+int(view.MoreSlots)), f.Lines(""))
 	}
 	if len(view.Jobs) > 0 {
-		err = errors.Join(err, f.Lines(""), printSums(f, view))
-	}
-	if view.Empty > 0 {
-		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
-			spoken.Count(view.Empty, "slot was", "slots were"), spoken.Noun(view.Empty, "it", "them"))))
+		err = errors.Join(err, printSums(f, view), f.Lines(""))
 	}
 	return err
 }

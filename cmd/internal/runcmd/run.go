@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -43,13 +45,13 @@ more rows. A claim belongs to its run until run.lease passes without a heartbeat
 exits 0.
 
 The rows of a paused job wait until "jobs resume". A run does not check the rows of a job that its binary has not
-registered: their slot stays open, for a binary that has the job. The exit code is 3 if no run of the last 7 days has
+registered: their slot stays open, for a binary that has the job. The exit code is 6 if no run of the last 7 days has
 registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log names such jobs in an
 error when their rows first keep a slot open. Later it names them once a day, in the first slot (UTC), so that cron
 does not mail them in every slot. "status" and "doctor" always name them.
 
 A row that another session has locked delays only the end of its slot. The run leaves it shortly before the next slot
-begins, or after some seconds with --catch-up. It then exits 3, and names the session and how to end it. catch-up takes
+begins, or after some seconds with --catch-up. It then exits 6, and names the session and how to end it. catch-up takes
 the row.
 
 SIGTERM, SIGINT and SIGHUP stop it gracefully: running checks get run.grace, and the rest of the slot is left to another
@@ -108,13 +110,17 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		}
 		var locked error
 		if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
-			locked, err = &exit.Error{Code: exit.Found, Err: err}, nil
+			locked, err = &exit.Error{Code: exit.Left, Err: err}, nil
 		}
 		view := runView{resultView: newResultView(result)}
 		var left unregistered
 		left.add(result)
 		if o.catchUp && ctx.Err() == nil {
-			c := catchUp{f: f, b: b, runner: runner, o: &catchUpOptions{mode: slots.ModeRun}, left: &left}
+			store, failed := perform.On(ctx, f, b.DB, &b.Setting)
+			if failed != nil {
+				return errors.Join(err, failed)
+			}
+			c := catchUp{f: f, b: b, store: store, runner: runner, a: action.CatchUp{Mode: slots.ModeRun}, left: &left}
 			caught, still, failed := c.run(ctx)
 			view.CatchUp, locked, err = &caught, still, errors.Join(err, failed)
 			prune(ctx, f, b)

@@ -51,7 +51,7 @@ func (u *unregistered) add(r slots.Result) {
 }
 
 // cannotRun logs the jobs whose rows leave slots open. It returns an error without text and with the
-// code Found if no run of the last 7 days has registered one of these jobs, or if a query of sql_jobs
+// code Left if no run of the last 7 days has registered one of these jobs, or if a query of sql_jobs
 // cannot run. A job that is no news is logged at the level info.
 func cannotRun(
 	ctx context.Context, f *factory.Factory, b *checks.Bound, now time.Time, left unregistered, news isNews,
@@ -62,11 +62,11 @@ func cannotRun(
 			return err
 		}
 		if nowhere {
-			return &exit.Error{Code: exit.Found}
+			return &exit.Error{Code: exit.Left}
 		}
 	}
 	if b.Broken {
-		return &exit.Error{Code: exit.Found}
+		return &exit.Error{Code: exit.Left}
 	}
 	return nil
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -189,31 +190,31 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 
 func newCmdPause(f *factory.Factory) *cobra.Command {
 	return changeSchedule(f, "pause", "Pause a schedule: it publishes nothing until it is resumed",
-		(*schedule.Store).Pause)
+		func(id string, version int) action.Action { return action.PauseSchedule{ID: id, Version: version} })
 }
 
 func newCmdResume(f *factory.Factory) *cobra.Command {
 	return changeSchedule(f, "resume", "End a pause; the next instant is the first one after now",
-		(*schedule.Store).Resume)
+		func(id string, version int) action.Action { return action.ResumeSchedule{ID: id, Version: version} })
 }
 
 func changeSchedule(
-	f *factory.Factory, verb, short string,
-	change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error),
+	f *factory.Factory, verb, short string, of func(id string, version int) action.Action,
 ) *cobra.Command {
 	var version cli.Count
+	var flags perform.Flags
 	c := f.WithOutput(&cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  prescient schedules " + verb + " report-42",
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
-				changed, err := change(s, c.Context(), db, args[0], int(version))
-				return printSchedule(c.Context(), f, changed, err)
+			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
+				return of(args[0], int(version)), nil
 			})
 		},
 	})
 	ifVersionVar(c, &version)
+	flags.Add(c, "")
 	return c
 }

@@ -6,46 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// withPublishing is withSchedules for commands that publish their events.
-func withPublishing(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error,
-) error {
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
-		if err := checks.NameDestinations(ctx, f, db); err != nil {
-			return err
-		}
-		publisher := outbox.New(db, f.Schema())
-		return fn(db, s, &schedule.PublishConfig{Publisher: publisher, Source: f.Config().Events.Source, Schema: f.Schema()})
-	})
-}
-
-// triggeredView describes the effect of a trigger, as JSON.
-type triggeredView struct {
-	ID    string    `json:"id"`
-	Event string    `json:"event,omitempty"` // the id of the event
-	Time  time.Time `json:"time,omitzero"`   // of the event
-	Check string    `json:"check,omitempty"` // the item key of the enqueued check
-	Rows  *int64    `json:"rows"`            // of the statement
-}
-
 func newCmdTrigger(f *factory.Factory) *cobra.Command {
-	return f.WithOutput(&cobra.Command{
+	var flags perform.Flags
+	c := f.WithOutput(&cobra.Command{
 		Use:   "trigger ID",
 		Short: "Do now what a schedule does at each instant; its next instant is unchanged",
 		Long: `Do now what a schedule does at each instant: publish its event, send its message, run its statement or
@@ -55,36 +29,18 @@ distinguishes it from the event of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withPublishing(c.Context(), f, func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
-				done, err := s.Trigger(c.Context(), db, to, args[0])
-				if err != nil {
-					return err
-				}
-				view := triggeredView{ID: args[0]}
-				switch {
-				case done.Event != nil:
-					view.Event, view.Time = done.Event.ID, done.Event.Time
-				case done.Act.Job != "":
-					view.Check = done.ID
-				default:
-					view.Rows = &done.Rows
-				}
-				return f.Say(view, done.String())
+			return perform.Action(c.Context(), f, flags, func(s *action.Store) (action.Action, error) {
+				return action.TriggerSchedule{ID: args[0]}, checks.NameDestinations(c.Context(), f, s.DB)
 			})
 		},
 	})
-}
-
-// backfilledView is the result of a backfill for one schedule, as JSON.
-type backfilledView struct {
-	ID        string    `json:"id"`
-	Published int64     `json:"published"`
-	Present   int64     `json:"present"`
-	Until     time.Time `json:"until"`
+	flags.Add(c, "")
+	return c
 }
 
 func newCmdBackfill(f *factory.Factory) *cobra.Command {
 	var span cli.Span
+	var flags perform.Flags
 	c := f.WithOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
@@ -99,52 +55,76 @@ left out. A pruned outbox gets events again, with the same ids.`,
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
 		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			var since, until time.Time
-			err := database.With(c.Context(), f, func(_ *sqlx.DB, setting pgsql.Setting) (err error) {
-				since, until, err = span.At(setting.Now())
-				return err
+			return perform.With(c.Context(), f, func(s *action.Store) error {
+				since, until, err := span.At(s.Ledger.Now())
+				if err != nil {
+					return err
+				}
+				list := make([]action.BackfillSchedule, len(args))
+				for i, id := range args {
+					list[i] = action.BackfillSchedule{ID: id, From: since, To: until}
+				}
+				return backfill(c.Context(), f, flags, s, list)
 			})
-			if err != nil {
-				return err
-			}
-			return backfillSchedules(c.Context(), f, args, since, until)
 		},
 	})
 	span.Flags(c.Flags(), "publish from this instant on", "stop before this instant")
 	_ = c.MarkFlagRequired("since")
 	_ = c.MarkFlagRequired("until")
+	flags.Add(c, "")
 	return c
 }
 
-func backfillSchedules(ctx context.Context, f *factory.Factory, ids []string, from, until time.Time) error {
-	return withPublishing(ctx, f, func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
-		for _, id := range ids { // nothing is published if one of them is misspelt
-			if _, err := s.Get(ctx, db, id); err != nil {
-				return err
-			}
+// backfill publishes for one schedule after another, or only says so. Nothing is published if one of them is
+// misspelt.
+func backfill(
+	ctx context.Context, f *factory.Factory, flags perform.Flags, s *action.Store, list []action.BackfillSchedule,
+) error {
+	plans := []action.Plan{}
+	for _, a := range list {
+		_, err := s.Schedules.Get(ctx, s.DB, a.ID)
+		var plan action.Plan
+		if err == nil && flags.DryRun {
+			plan, err = perform.Preview(ctx, s, a)
 		}
-		views := []backfilledView{}
-		var failed error
-		for _, id := range ids {
-			done, err := s.Backfill(ctx, db, to, id, from, until)
-			if err != nil {
-				failed = unfinished(ctx, id, done, err)
-				break
-			}
-			views = append(views, backfilledView{id, done.Published, done.Present, done.Until})
+		if err != nil {
+			return err
 		}
-		if len(views) == 0 {
-			return failed
+		plans = append(plans, plan)
+	}
+	if flags.DryRun {
+		return printAll(f, plans, func(p action.Plan) string { return p.Text })
+	}
+	if err := checks.NameDestinations(ctx, f, s.DB); err != nil {
+		return err
+	}
+	done := []action.Backfilled{}
+	for _, a := range list {
+		report, err := perform.Do(ctx, s, a)
+		far, _ := report.(action.Backfilled)
+		if err != nil {
+			return errors.Join(unfinished(ctx, far, err), printAll(f, done, action.Backfilled.String))
 		}
-		header := table.Row{"ID", "PUBLISHED", "PRESENT", "UNTIL"}
-		return errors.Join(failed, output.List(f.Printer, views, header, func(v backfilledView) table.Row {
-			return table.Row{v.ID, v.Published, v.Present, v.Until}
-		}))
+		done = append(done, far)
+	}
+	return printAll(f, done, action.Backfilled.String)
+}
+
+// printAll prints a sentence for each of a list, or nothing for none.
+func printAll[T any](f *factory.Factory, list []T, says func(T) string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return f.Print(list, func() (err error) {
+		for _, v := range list {
+			err = errors.Join(err, f.Sentence(says(v)))
+		}
+		return err
 	})
 }
 
 // unfinished returns an error that says how far a backfill came.
-func unfinished(ctx context.Context, id string, done schedule.BackfillResult, err error) error {
+func unfinished(ctx context.Context, done action.Backfilled, err error) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("%w; %d of its events were published", err, done.Published)
 	}
@@ -153,5 +133,5 @@ func unfinished(ctx context.Context, id string, done schedule.BackfillResult, er
 		far = fmt.Sprintf("after %d of its events were published, up to the one of %s; continue with --since %s",
 			done.Published, spoken.Instant(done.Last), spoken.Instant(done.Last.Add(time.Second)))
 	}
-	return &exit.Error{Code: exit.Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", id, far)}
+	return &exit.Error{Code: exit.Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", done.ID, far)}
 }

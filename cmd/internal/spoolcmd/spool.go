@@ -123,8 +123,8 @@ func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) 
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
 first. If another run is at work, it does nothing and exits with 0.
 
-With --check it runs nothing, and lists what was missed and what cannot run. The exit code is 3 if
-there is anything, and also if a run finds a file that cannot run.`,
+With --check it runs nothing, and lists what was missed and what cannot run. It then exits 3 if there is
+anything. A run that finds a file that cannot run exits 6.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient spool run --catch-up
   prescient spool run --check`,
@@ -167,8 +167,13 @@ func runRun(ctx context.Context, o *runOptions) error {
 		}))
 	}
 	refused := slices.ContainsFunc(files, func(f spool.File) bool { return f.State == spool.StateRefused })
-	if err == nil && (refused || o.check && len(files) > 0) {
+	switch {
+	case err != nil:
+		return err
+	case o.check && len(files) > 0:
 		return &exit.Error{Code: exit.Found}
+	case refused:
+		return &exit.Error{Code: exit.Left}
 	}
-	return err
+	return nil
 }

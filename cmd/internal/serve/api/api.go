@@ -9,8 +9,10 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -104,13 +106,14 @@ func (a *api) who(r *http.Request) (web.Who, bool, error) {
 // statuses are the HTTP statuses of errors that clients may see.
 var statuses = map[error]int{
 	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
-	board.ErrReader:     http.StatusForbidden,
-	board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict,
+	rulestore.ErrNotFound: http.StatusNotFound,
+	board.ErrReader:       http.StatusForbidden,
+	board.ErrCatchingUp:   http.StatusConflict, board.ErrLocked: http.StatusConflict,
 	slots.ErrStopped: http.StatusServiceUnavailable,
 }
 
 func problemOf(err error) *web.Problem {
-	if refused, ok := errors.AsType[*board.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*action.RefusedError](err); ok {
 		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
 	}
 	switch {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
@@ -199,55 +200,55 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	count := 0
 	for _, test := range []struct {
 		name, body, plan, result string
-		counts                   board.Counts
+		counts                   action.Counts
 	}{
 		{
 			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`,
-			"It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
+			"Cancels 1 waiting check of ok on order 6: ok in slot " + at(2*time.Hour),
 			"1 check was cancelled",
-			board.Counts{Rows: 1},
+			action.Counts{Rows: 1},
 		},
 		{
 			"cancel-many", `{"job_exec": "many", "entity_name": "order", "entity_key": "m*", "payload": {"merchant": 42}, "limit": 1500}`,
-			`It cancels the 1500 earliest waiting checks of job many of entity order with key m* with payload {"merchant": 42}`,
+			`Cancels the 1500 earliest of 2000 waiting checks of job many of entity order with key m* with payload {"merchant": 42}`,
 			"1500 checks were cancelled",
-			board.Counts{Rows: 1500},
+			action.Counts{Rows: 1500},
 		},
 		{
-			"cancel-many", `{"payload": {"merchant": 42}}`, `It ends 500 checks as cancelled: waiting checks with payload {"merchant": 42}`, "500 checks were cancelled",
-			board.Counts{Rows: 500},
+			"cancel-many", `{"payload": {"merchant": 42}}`, `Cancels 500 waiting checks with payload {"merchant": 42}`, "500 checks were cancelled",
+			action.Counts{Rows: 500},
 		},
 		{
 			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` +
 				at(50*time.Hour) + `"}`,
-			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour),
+			"Moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour),
 			"it waits for slot " + at(50*time.Hour),
-			board.Counts{Rows: 1},
+			action.Counts{Rows: 1},
 		},
-		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) +
-			", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
-		{"pause-job", `{"job_exec": "fail"}`, "It pauses fail: 1 row waits in 1 slot of the next day", "fail is paused", board.Counts{}},
-		{"resume-job", `{"job_exec": "fail"}`, "It ends the pause of fail", "fail is resumed", board.Counts{}},
-		{"pause-schedule", `{"id": "report"}`, "It pauses schedule report, which publishes nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", board.Counts{Schedules: 1}},
-		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " +
-			at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), board.Counts{Schedules: 1}},
-		{"trigger-schedule", `{"id": "report"}`, "It publishes an event of schedule report now; its next instant is unchanged", "published report-trigger-", board.Counts{Schedules: 1, Events: 1}},
+		{"retry", `{"job_exec": "fail"}`, "Puts 1 failed check of job fail back into slot " + at(45*time.Minute) +
+			", with a clean error count", "1 check was put back", action.Counts{Rows: 1}},
+		{"pause-job", `{"job_exec": "fail"}`, "Pauses fail: 1 row waits in 1 slot of the next day", "fail is paused", action.Counts{}},
+		{"resume-job", `{"job_exec": "fail"}`, "Ends the pause of fail", "fail is resumed", action.Counts{}},
+		{"pause-schedule", `{"id": "report"}`, "Pauses schedule report, which publishes nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", action.Counts{Schedules: 1}},
+		{"resume-schedule", `{"id": "report"}`, "Ends the pause of schedule report; its next instant is " +
+			at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), action.Counts{Schedules: 1}},
+		{"trigger-schedule", `{"id": "report"}`, "Publishes an event of schedule report now; its next instant is unchanged", "published report-trigger-", action.Counts{Schedules: 1, Events: 1}},
 		{
 			"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`,
-			"It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
+			"Publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
 			"8 events were published until " + at(0) + ", and 2 were in the outbox already",
-			board.Counts{Schedules: 1, Events: 10},
+			action.Counts{Schedules: 1, Events: 10},
 		},
 		{
-			"resend-events", `{"subject": "a"}`, "It sends 2 events again: dead letters of subject a",
+			"resend-events", `{"subject": "a"}`, "Sends 2 dead letters of subject a again",
 			"2 events are sent again",
-			board.Counts{Events: 2},
+			action.Counts{Events: 2},
 		},
-		{"discard-events", `{}`, "It deletes 1 event: dead letters", "1 event was deleted", board.Counts{Events: 1}},
+		{"discard-events", `{}`, "Deletes 1 dead letter", "1 dead letter was deleted", action.Counts{Events: 1}},
 		{
-			"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, by the misfire policy of its job: 1 row in 1 slot, and it closes 0 missed slots without rows",
+			"catch-up", `{"mode": "run"}`, "Checks each row, or defers or skips it, by the misfire policy of its job: 1 row in 1 slot",
 			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed",
-			board.Counts{Rows: 1, Slots: 1},
+			action.Counts{Rows: 1, Slots: 1},
 		},
 	} {
 		plan := w.preview(test.name, test.body)
@@ -482,7 +483,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{"POST", "/actions/retry?preview=true", `{"limit": 100001}`, 422},
 		{"POST", "/actions/retry?preview=true", `{"at": "9999-12-31T23:59:59-14:00"}`, 422},
 		{"POST", "/actions/retry?preview=true", `{"job_exec": "\u0000"}`, 422},
-		{"POST", "/actions/pause-job?preview=true", `{"job_exec": "nobody"}`, 404},
+		{"POST", "/actions/pause-job?preview=true", `{"job_exec": "nobody"}`, 422},
 		{"POST", "/actions/pause-job?preview=true", `{"job_exec": ""}`, 422},
 		{"POST", "/actions/catch-up?preview=true", `{"mode": "guess"}`, 422},
 		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "limit": -1}`, 422},
@@ -608,7 +609,7 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 	for range 20 {
 		previews.Go(func() {
 			if _, err := w.board.Preview(ctx, web.Who{Name: "ops", MayChange: true},
-				board.CatchUp{Mode: slots.ModeRun}); err != nil {
+				action.CatchUp{Mode: slots.ModeRun}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,5 +1,5 @@
 // Package api is the HTTP API of prescient serve and of the daemon: what their pages show and do, as
-// JSON, under /api/v1. routes.go lists what it reads, and board.Forms what it does. docs/api.md tells
+// JSON, under /api/v1. routes.go lists what it reads, and action.Forms what it does. docs/api.md tells
 // it to users, and /api/v1/openapi.json, which is made from the routes, to machines.
 //
 // An answer says when its data was read from the database, as_of, and how old it is, age. Readers

@@ -52,7 +52,7 @@ func TestTheDocumentNamesTheBaseOfItsPaths(t *testing.T) {
 
 func TestTheDescriptionsAreTheCommentsOfTheCode(t *testing.T) {
 	t.Parallel()
-	_, used := document("", webtest.Comments(t, "../board", "../../view", "../../../../internal/web", "../../../../slots/ledger",
+	_, used := document("", webtest.Comments(t, "../board", "../../action", "../../view", "../../../../internal/web", "../../../../slots/ledger",
 		"../../../../slots/health", "../../../../internal/forecast", "../../../../jobs/admin", "../../../../jobs/event/outbox",
 		"../../../../internal/rulestore", "../../../../jobs/schedule/httpapi", "."))
 	webtest.Keep(t, *update, used, comments())

@@ -56,7 +56,7 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 			func(w *world, tx *sqlx.Tx) error {
 				_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
 				return err
-			}, "ends 0 waiting checks",
+			}, "Cancels 0 waiting checks",
 		},
 		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, "", func(w *world, tx *sqlx.Tx) error {
 			_, _, err := w.Client.Reschedule(t.Context(), tx,
@@ -68,7 +68,7 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 			func(_ *world, tx *sqlx.Tx) error {
 				_, err := tx.Exec("delete from prescient.event_dead; " + deadLetter("b1"))
 				return err
-			}, "deletes 1 event",
+			}, "Deletes 1 dead letter",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

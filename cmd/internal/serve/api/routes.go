@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -230,14 +231,14 @@ const lookTimeout = 5 * time.Second
 
 // actions are the routes of actions.
 func (a *api) actions() (list []web.Route) {
-	for _, form := range board.Forms {
+	for _, form := range action.Forms {
 		list = append(list, a.act(form))
 	}
 	return list
 }
 
 // act is a route that previews or does an action.
-func (a *api) act(form *board.Form) web.Route {
+func (a *api) act(form *action.Form) web.Route {
 	query := []string{"preview", "confirm"}
 	return web.Route{
 		Method: http.MethodPost, Path: "/actions/" + form.Path, ID: form.Path, Summary: form.Summary, Query: query,

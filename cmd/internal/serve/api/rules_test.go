@@ -52,11 +52,11 @@ func TestARuleIsReadWithItsNumbersPausedAndRemoved(t *testing.T) {
 	w.do("resume-job", `{"job_exec": "order.late"}`)
 
 	plan := w.preview("remove-rule", `{"name": "order.late"}`)
-	if !strings.Contains(plan.Text, "cancels its waiting rows, 2 now") || len(plan.Warnings) != 2 {
+	if !strings.Contains(plan.Text, "cancels its 2 waiting rows") || len(plan.Warnings) != 2 {
 		t.Errorf("%+v", plan)
 	}
 	done := w.do("remove-rule", `{"name": "order.late"}`)
-	if done.Outcome != board.Succeeded || done.Result != "order.late is removed; 2 waiting rows were cancelled" {
+	if done.Outcome != board.Succeeded || done.Result != "order.late is removed: 2 waiting rows were cancelled" {
 		t.Errorf("%+v", done)
 	}
 	acted := "?acted=" + strconv.FormatInt(done.ID, 10)

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
+
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -53,10 +54,58 @@ func (o *operator) close() {
 	o.work.Wait()
 }
 
-// planner has what plans need: a transaction, and what it reads from.
-type planner struct {
-	*reader
-	from *source
+// Plan is what an action will do, with the token that confirms it.
+type Plan struct {
+	action.Plan
+	// Confirm is the token that makes Do do exactly what the plan says, or nothing.
+	Confirm string `json:"confirm"`
+}
+
+// The outcomes of an action.
+const (
+	Running   = "running" // it goes on, or its server was killed
+	Succeeded = "done"
+	Failed    = "failed"
+	Stopped   = "stopped" // by the end of its server
+)
+
+// Done is the record of a confirmed action. By is the database role.
+type Done struct {
+	ID      int64      `json:"id"`
+	At      time.Time  `json:"at"`
+	EndedAt *time.Time `json:"ended_at"` // null: the action goes on
+	By      string     `json:"by"`
+	Actor   string     `json:"actor"`
+	What    string     `json:"what"`
+	Target  string     `json:"target"`
+	Text    string     `json:"text"` // of the plan
+	action.Counts
+	Outcome string `json:"outcome"` // running, done, failed or stopped
+	Result  string `json:"result"`  // a sentence; the error if it failed
+	// Acted is the number of the action. Reads that pass it show what was done.
+	Acted int64 `json:"acted,omitempty"`
+}
+
+// ChangedError is returned by Do if the action would now do something else than what was confirmed.
+// Nothing was done.
+type ChangedError struct {
+	Plan Plan // the current plan
+}
+
+func (e *ChangedError) Error() string {
+	return "things have changed since the preview, and nothing was done; it would now do this: " + e.Plan.Text
+}
+
+// on returns what actions work on.
+func (o *operator) on(t *tools) *action.Store {
+	names := []string{}
+	for d := range o.cfg.Runner.Registry.All() {
+		names = append(names, d.Name)
+	}
+	return &action.Store{
+		DB: o.cfg.DB, Schema: o.schema, Ledger: t.ledger, Client: t.client, Schedules: t.store, Rules: t.rules,
+		Runner: o.cfg.Runner, Publishing: o.cfg.Publishing, Jobs: names, Self: o.cfg.Self,
+	}
 }
 
 // maxPlans bounds the concurrent plans. The plan of a catch-up needs a second connection, and the
@@ -87,7 +136,7 @@ func (o *operator) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 }
 
 // Preview returns the plan of an action.
-func (o *operator) Preview(ctx context.Context, who web.Who, a Action) (Plan, error) {
+func (o *operator) Preview(ctx context.Context, who web.Who, a action.Action) (Plan, error) {
 	if !who.MayChange {
 		return Plan{}, ErrReader
 	}
@@ -104,28 +153,24 @@ func (o *operator) Preview(ctx context.Context, who web.Who, a Action) (Plan, er
 }
 
 // plan is Preview in a transaction.
-func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan, error) {
+func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Action) (Plan, error) {
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
-	r := &reader{tools: t, tx: tx}
-	plan, err := a.plan(ctx, &planner{r, o.source})
+	shown, err := action.Preview(ctx, action.Tx{Store: o.on(t), Tx: tx}, a)
+	plan := Plan{Plan: shown}
 	if err != nil {
-		return plan, fmt.Errorf("%s: %w", a.name(), err)
+		return plan, fmt.Errorf("%s: %w", a.Name(), err)
 	}
 	var last int64
 	// its plan does not show what it has done, so a second confirmation would do it twice
-	if _, is := a.(asyncAction); is {
-		if err := pg.One(ctx, r, pg.ActionLast.In(o.schema),
-			[]any{a.name(), cut(a.target())}, &last); err != nil {
+	if _, is := a.(action.Long); is {
+		if err := pg.One(ctx, tx, pg.ActionLast.In(o.schema),
+			[]any{a.Name(), cut(a.Target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
 	}
-	plan.What, plan.Target = a.name(), a.target()
-	if plan.Warnings == nil {
-		plan.Warnings = []string{}
-	}
-	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.fingerprint, last})
+	text, err := json.Marshal([]any{a.Name(), a, plan.Counts, plan.Fingerprint, last})
 	sum := sha256.Sum256(text)
 	plan.Confirm = hex.EncodeToString(sum[:12])
 	return plan, err
@@ -133,7 +178,7 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (P
 
 // Do does what the Plan with this Confirm says. If the action would now do something else, Do does
 // nothing and returns a ChangedError. If an action goes on when Do returns, its Outcome is Running.
-func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string) (Done, error) {
+func (o *operator) Do(ctx context.Context, who web.Who, a action.Action, confirm string) (Done, error) {
 	if !who.MayChange {
 		return Done{}, ErrReader
 	}
@@ -142,12 +187,12 @@ func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string
 		return Done{}, err
 	}
 	var done Done
-	if l, is := a.(asyncAction); is {
+	if l, is := a.(action.Long); is {
 		done, err = o.begin(ctx, t, who, l, confirm)
 	} else {
-		done, err = o.doOnce(ctx, t, who, a.(txAction), confirm)
+		done, err = o.doOnce(ctx, t, who, a.(action.Quick), confirm)
 	}
-	log := o.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
+	log := o.cfg.Logger.With("action", a.Name(), "target", a.Target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
 		if pg.IsLockTimeout(err) || pg.IsRetryable(err) {
@@ -160,30 +205,30 @@ func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string
 	return done, nil
 }
 
-// doOnce does a txAction, with its record.
+// doOnce does a Quick action, with its record.
 func (o *operator) doOnce(
-	ctx context.Context, t *tools, who web.Who, a txAction, confirm string,
+	ctx context.Context, t *tools, who web.Who, a action.Quick, confirm string,
 ) (done Done, err error) {
 	err = o.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err != nil {
 			return err
 		}
-		result, err := a.do(ctx, tx, t)
+		report, err := action.Do(ctx, action.Tx{Store: o.on(t), Tx: tx}, a)
 		if err != nil {
-			return fmt.Errorf("%s: %w", a.name(), err)
+			return fmt.Errorf("%s: %w", a.Name(), err)
 		}
-		done, err = o.record(ctx, tx, who, plan, Succeeded, result)
+		done, err = o.record(ctx, tx, who, plan, Succeeded, report.String())
 		return err
 	})
 	return done, err
 }
 
-// begin begins an asyncAction, with its record.
+// begin begins a Long action, with its record.
 func (o *operator) begin(
-	ctx context.Context, t *tools, who web.Who, a asyncAction, confirm string,
+	ctx context.Context, t *tools, who web.Who, a action.Long, confirm string,
 ) (done Done, err error) {
-	_, alone := a.(CatchUp)
+	_, alone := a.(action.CatchUp)
 	if alone {
 		select {
 		case o.busy <- struct{}{}:
@@ -197,15 +242,15 @@ func (o *operator) begin(
 		if err != nil {
 			return err
 		}
-		if plan.bounded != nil {
-			bounded = plan.bounded
+		if plan.Bounded != nil {
+			bounded = plan.Bounded
 		}
 		done, err = o.record(ctx, tx, who, plan, Running, "")
 		return err
 	})
 	if err == nil && o.going.Err() != nil {
 		err = slots.ErrStopped
-		o.ended(done.ID, a, "", err)
+		o.ended(done.ID, a, nil, err)
 	}
 	if err != nil {
 		if alone {
@@ -215,11 +260,11 @@ func (o *operator) begin(
 	}
 	id := done.ID
 	o.work.Go(func() {
-		result, err := bounded.run(o.going, o.source, t, who)
+		report, err := action.Run(o.going, o.on(t), bounded, who.String())
 		if alone {
 			<-o.busy
 		}
-		o.ended(id, a, result, err)
+		o.ended(id, a, report, err)
 	})
 	return done, nil
 }
@@ -227,18 +272,24 @@ func (o *operator) begin(
 // endTimeout bounds the recording of an action's end.
 const endTimeout = 10 * time.Second
 
-// ended records the end of an asyncAction.
-func (o *operator) ended(id int64, a Action, result string, err error) {
-	outcome := Succeeded
+// ended records the end of a Long action.
+func (o *operator) ended(id int64, a action.Action, report action.Report, err error) {
+	outcome, result := Succeeded, ""
+	if report != nil {
+		result = report.String()
+	}
 	switch {
 	case errors.Is(err, slots.ErrStopped) || err != nil && o.going.Err() != nil:
 		outcome = Stopped
 	case err != nil:
-		outcome, result = Failed, cmp.Or(result, err.Error())
+		outcome = Failed
+		if result += ": " + err.Error(); report == nil {
+			result = err.Error()
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.going), endTimeout)
 	defer cancel()
-	o.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome,
+	o.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.Name(), "id", id, "outcome", outcome,
 		"result", result, "error", err)
 	err = pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, pg.ActionEnd.In(o.schema), id, outcome, cut(result))
@@ -253,7 +304,7 @@ func (o *operator) ended(id int64, a Action, result string, err error) {
 // verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed
 // one.
 func (o *operator) verifyPlan(
-	ctx context.Context, t *tools, tx *sqlx.Tx, who web.Who, a Action, confirm string,
+	ctx context.Context, t *tools, tx *sqlx.Tx, who web.Who, a action.Action, confirm string,
 ) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
@@ -265,7 +316,7 @@ func (o *operator) verifyPlan(
 	case plan.Confirm != confirm:
 		return plan, &ChangedError{plan}
 	case plan.Nothing:
-		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
+		return plan, &action.RefusedError{Reason: "there is nothing to do: " + plan.Text}
 	}
 	_, err = tx.ExecContext(ctx, "set local statement_timeout = 0; "+pg.WaitForLocks(lockTimeout).In(o.schema))
 	return plan, err
@@ -301,5 +352,3 @@ func cut(text string) string {
 	}
 	return text
 }
-
-func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

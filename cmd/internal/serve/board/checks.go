@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
 const (
@@ -22,13 +21,12 @@ const (
 	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
 	maxPage     = 200
 	defaultPage = 50
-	maxText     = 500 // bytes of a name or a key
 )
 
 // Entity returns the timeline of the checks of an entity. A job and an item of the key narrow it.
 func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
-	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey),
-		checkWords(key.JobExec, key.ItemKey)); err != nil {
+	if err := cmp.Or(action.CheckText("entity_name", key.EntityName), action.CheckText("entity_key", key.EntityKey),
+		action.CheckWords(key.JobExec, key.ItemKey)); err != nil {
 		return Entity{}, err
 	}
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
@@ -44,7 +42,8 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 			if err != nil {
 				return v, err
 			}
-			wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
+			wait, err := action.Waiting(ctx, r, r.schema, key,
+				sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
 			v.Waiting = wait.Rows
 			if err != nil || len(events) > 0 {
 				return v, err
@@ -73,8 +72,8 @@ var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 // History returns ended checks, the latest first. For an entity it reads all of history, else the
 // last month.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey),
-		checkInstant("until", f.Until)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.JobExec, f.EntityName, f.EntityKey),
+		action.CheckInstant("until", f.Until)); err != nil {
 		return History{}, err
 	}
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
@@ -117,8 +116,8 @@ type WaitingFilter struct {
 
 // Waiting returns waiting checks, ordered by slot.
 func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From),
-		checkInstant("to", f.To)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.JobExec, f.EntityName), action.CheckInstant("from", f.From),
+		action.CheckInstant("to", f.To)); err != nil {
 		return Waiting{}, err
 	}
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
@@ -165,36 +164,6 @@ func checkPage(limit *int) error {
 	}
 	if *limit < 1 || *limit > maxPage {
 		return &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxPage)}
-	}
-	return nil
-}
-
-// checkText refuses a text that cannot be a name or a key.
-func checkText(field, text string) error {
-	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
-		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
-	}
-	return nil
-}
-
-// checkInstant refuses an instant that no check can have, or that JSON or PostgreSQL cannot
-// represent. Zero: left out.
-func checkInstant(field string, at time.Time) error {
-	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
-		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s",
-			grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
-	}
-	return nil
-}
-
-// checkWords is checkText for optional texts.
-func checkWords(list ...string) error {
-	for _, text := range list {
-		if text != "" {
-			if err := checkText("a name or key", text); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -24,7 +25,7 @@ const (
 // Jobs returns a page of the jobs that were ever enqueued, with the results of their checks of the last
 // day. It begins after the job of a name; empty: with the first.
 func (b *Board) Jobs(ctx context.Context, after string, acted int64) (Jobs, error) {
-	if err := checkText("after", after); after != "" && err != nil {
+	if err := action.CheckText("after", after); after != "" && err != nil {
 		return Jobs{}, err
 	}
 	key := keyOf("jobs", after)
@@ -93,7 +94,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, name, after any) ([]Jo
 
 // Job returns one job, or ErrNotFound.
 func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) {
-	if err := checkText("job_exec", name); err != nil {
+	if err := action.CheckText("job_exec", name); err != nil {
 		return Job{}, err
 	}
 	v, err := read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
@@ -130,7 +131,7 @@ const (
 
 // Advice returns the advice from history on a job, or ErrNotFound.
 func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice, error) {
-	if err := checkText("job_exec", name); err != nil {
+	if err := action.CheckText("job_exec", name); err != nil {
 		return JobAdvice{}, err
 	}
 	return read(ctx, b.source, "advice "+name, acted, adviceAge,

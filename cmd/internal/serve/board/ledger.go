@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -24,7 +25,7 @@ const (
 // these would be more than 100,000 slots.
 func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, error) {
 	if days < 1 || days > maxDays {
-		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}
+		return Ledger{}, &action.RefusedError{Reason: fmt.Sprintf("days: must be 1 to %d", maxDays)}
 	}
 	return read(ctx, b.source, fmt.Sprintf("ledger %d", days), acted, ledgerAge,
 		func(ctx context.Context, r *reader) (Ledger, error) {

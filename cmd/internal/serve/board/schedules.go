@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -21,7 +22,7 @@ const coming = 20
 
 // Schedules returns a page of schedules.
 func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (Schedules, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.Prefix, f.After)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.Prefix, f.After)); err != nil {
 		return Schedules{}, err
 	}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
@@ -43,7 +44,7 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 
 // Schedule returns one schedule, or schedule.ErrNotFound.
 func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule, error) {
-	if err := checkText("id", id); err != nil {
+	if err := action.CheckText("id", id); err != nil {
 		return Schedule{}, err
 	}
 	return read(ctx, b.source, "schedule "+id, acted, pageAge,

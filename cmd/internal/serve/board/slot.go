@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -28,11 +29,11 @@ func (e *NoSlotError) Error() string {
 }
 
 // Unwrap returns a RefusedError.
-func (e *NoSlotError) Unwrap() error { return &RefusedError{e.Error()} }
+func (e *NoSlotError) Unwrap() error { return &action.RefusedError{Reason: e.Error()} }
 
 // Slot returns one slot. Returns a NoSlotError if no slot begins at the instant.
 func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, error) {
-	if err := checkInstant("slot", slot); err != nil {
+	if err := action.CheckInstant("slot", slot); err != nil {
 		return Slot{}, err
 	}
 	slot = slot.UTC()

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/jobs"
 )
 
 // formPage is a form, or the preview of its action.
 type formPage struct {
-	Form    board.Form
+	Form    action.Form
 	Inputs  []filled
 	Problem string
 	Plan    board.Plan
@@ -21,7 +22,7 @@ type formPage struct {
 
 // filled is a field with its value.
 type filled struct {
-	board.Field
+	action.Field
 	Value, Wrong string
 }
 
@@ -30,7 +31,7 @@ type actions struct{ *site }
 
 // do shows the form of an action. When that is filled in, it shows the preview. When that is
 // confirmed, it does the action.
-func (p actions) do(d *board.Form) http.HandlerFunc {
+func (p actions) do(d *action.Form) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
@@ -41,7 +42,7 @@ func (p actions) do(d *board.Form) http.HandlerFunc {
 			p.failed(w, r, err)
 			return
 		}
-		in := &board.Input{Values: r.Form, Now: o.Now, Wrong: map[string]string{}}
+		in := &action.Input{Values: r.Form, Now: o.Now, Wrong: map[string]string{}}
 		if r.Method == http.MethodGet && (d.Asks() || r.Form.Has("edit")) {
 			p.showForm(w, r, d, in, http.StatusOK, "")
 			return
@@ -65,7 +66,7 @@ func (p actions) do(d *board.Form) http.HandlerFunc {
 }
 
 // act does a confirmed action, and then shows the page that the action changed.
-func (p actions) act(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, action board.Action) {
+func (p actions) act(w http.ResponseWriter, r *http.Request, d *action.Form, in *action.Input, action action.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), visitor(r.Context()), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
 		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
@@ -80,8 +81,8 @@ func (p actions) act(w http.ResponseWriter, r *http.Request, d *board.Form, in *
 }
 
 // refuse shows the form of an action with the problem.
-func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, err error) {
-	refused, isRefused := errors.AsType[*board.RefusedError](err)
+func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *action.Form, in *action.Input, err error) {
+	refused, isRefused := errors.AsType[*action.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
 	case isRefused:
@@ -96,7 +97,7 @@ func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *board.Form, i
 }
 
 func (p actions) showForm(
-	w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, problem string,
+	w http.ResponseWriter, r *http.Request, d *action.Form, in *action.Input, status int, problem string,
 ) {
 	v := formPage{Form: *d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
@@ -126,7 +127,7 @@ func fixed(inputs []filled) url.Values {
 }
 
 func (p actions) showPlan(
-	w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, plan board.Plan, problem string,
+	w http.ResponseWriter, r *http.Request, d *action.Form, in *action.Input, status int, plan board.Plan, problem string,
 ) {
 	all := url.Values{}
 	v := formPage{Form: *d, Plan: plan, Problem: problem}

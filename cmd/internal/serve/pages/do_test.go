@@ -60,11 +60,11 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		result  []string
 	}{
 		{"/do/cancel?name=order&key=0", nil, []string{"2", "Cancel"}, []string{"cancelled"}},
-		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"It ends 1 check as cancelled", "Rows"}, []string{"cancel many"}},
+		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"Cancels 1 waiting check with payload", "Rows"}, []string{"cancel many"}},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
 		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
-		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"It sends 1 event again: dead letters of subject feed", "may become a dead letter again"}, []string{"resend events"}},
-		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"It deletes 1 event"}, []string{"discard events"}},
+		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"Sends 1 dead letter of subject feed again", "may become a dead letter again"}, []string{"resend events"}},
+		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"Deletes 1 dead letter with id other-1"}, []string{"discard events"}},
 		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
 		{"/do/resume-job?job=order.unshipped", nil, []string{"Resume"}, []string{"is resumed"}},
 		{"/do/pause-schedule?id=feed", nil, []string{"feed"}, []string{"paused"}},
@@ -100,7 +100,7 @@ func TestCatchUpIsShownBeforeItIsDone(t *testing.T) {
 	b := s.browser().login(story.OperatorToken)
 	s.has(b.get("/", http.StatusOK), "slots were missed", "Catch up…")
 	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"run"}}, http.StatusOK)
-	s.has(plan, "checks each row", "Slots", "Rows")
+	s.has(plan, "Checks each row", "Slots", "Rows")
 	done := b.submit(plan, nil, http.StatusOK)
 	s.has(done, "catch-up")
 	for !strings.Contains(done, ">done</span>") && t.Context().Err() == nil { // it goes on, and is read every few seconds
@@ -160,7 +160,7 @@ func TestAnEmptyNumberIsTheDefaultThatItsFieldNames(t *testing.T) {
 	b := s.browser().login(story.OperatorToken)
 	form := b.get("/do/retry?since=24h", http.StatusOK)
 	s.has(form, "Empty: 1,000.")
-	s.has(b.submit(form, url.Values{"limit": {""}}, http.StatusOK), "It puts 3 failed checks back")
+	s.has(b.submit(form, url.Values{"limit": {""}}, http.StatusOK), "Puts 3 failed checks back")
 	s.has(b.submit(form, url.Values{"limit": {"0"}}, http.StatusUnprocessableEntity), "must be a number from 1 to 100,000, or empty")
 }
 

@@ -17,8 +17,10 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -137,7 +139,7 @@ func ofBoard(s *site) *Pages {
 		for path, reading := range readings {
 			mux.Handle("GET "+path, v.readers(s.handle(reading)))
 		}
-		for _, form := range board.Forms {
+		for _, form := range action.Forms {
 			mux.Handle("GET /do/"+form.Path, v.operators(doing.do(form)))
 			mux.Handle("POST /do/"+form.Path, v.operators(doing.do(form)))
 		}
@@ -225,14 +227,14 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, status int, text str
 
 // failed shows a page for an error of a Board.
 func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
-	refused, isRefused := errors.AsType[*board.RefusedError](err)
+	refused, isRefused := errors.AsType[*action.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
 	case isRefused:
 		s.fail(w, r, http.StatusBadRequest, refused.Reason)
 	case isField:
 		s.fail(w, r, http.StatusBadRequest, field.Error())
-	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound):
+	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound), errors.Is(err, rulestore.ErrNotFound):
 		s.fail(w, r, http.StatusNotFound, "No slot, job or schedule has this name.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")

@@ -89,14 +89,14 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 		t.Errorf("%d rows are shown", n)
 	}
 	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)
-	s.has(plan, "It ends 3007 waiting checks of order 1 as cancelled")
+	s.has(plan, "Cancels 3007 waiting checks of order 1")
 
 	// Another row is another plan, although the number is the same.
 	_, err := s.DB.Exec(`delete from prescient.future_job where item_key = '17'`)
 	s.must(err)
 	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
 	plan = b.submit(plan, nil, http.StatusConflict)
-	s.has(plan, "The data has changed since the preview", "It ends 3007 waiting checks")
+	s.has(plan, "The data has changed since the preview", "Cancels 3007 waiting checks")
 	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
 }
 

@@ -1,4 +1,4 @@
-package board
+package action
 
 import (
 	"encoding/json"
@@ -79,14 +79,12 @@ const (
 
 // The fields of several forms.
 var (
-	jobField     = Field{Name: "job", Label: "Job", Required: true, Fixed: true}
-	nameField    = Field{Name: "name", Label: "Entity", Required: true, Fixed: true}
-	keyField     = Field{Name: "key", Label: "Key", Required: true, Fixed: true}
-	itemField    = Field{Name: "item", Label: "Item", Fixed: true}
-	idField      = Field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
-	subjectField = Field{Name: "subject", Label: "Subject", Hint: "Such as the id of a schedule. Empty: every subject."}
-	eventField   = Field{Name: "id", Label: "Event", Hint: "Its id. Empty: every event."}
-	anyJob       = Field{Name: "job", Label: "Job", Fixed: true}
+	jobField  = Field{Name: "job", Label: "Job", Required: true, Fixed: true}
+	nameField = Field{Name: "name", Label: "Entity", Required: true, Fixed: true}
+	keyField  = Field{Name: "key", Label: "Key", Required: true, Fixed: true}
+	itemField = Field{Name: "item", Label: "Item", Fixed: true}
+	idField   = Field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
+	anyJob    = Field{Name: "job", Label: "Job", Fixed: true}
 )
 
 // Input holds the values of a form. It turns times that are durations into instants, so that the

@@ -1,0 +1,140 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// CancelMany ends the waiting checks that all given fields select as cancelled. At least one field
+// must be given. It goes on when Do has returned.
+type CancelMany struct {
+	JobExec    string `json:"job_exec"`
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"` // * stands for any text
+	GroupKey   string `json:"group_key"`
+	// a JSON object; the payload has each of its fields with the same value
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Until   time.Time       `json:"until,omitzero"` // enqueued before
+	Limit   int64           `json:"limit"`          // checks of the first slots; 0: all
+}
+
+var cancelManyForm = form(Form{
+	Path: "cancel-many", Summary: "End the waiting checks that a filter selects",
+	Title: "Cancel many checks", Verb: "Cancel",
+	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
+		"Those of schedules stay.",
+	Fields: []Field{
+		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "key", Label: "Key", Hint: "* stands for any text, such as 42-*. Empty: every key."},
+		{Name: "group", Label: "Group", Hint: "Empty: every group."},
+		{
+			Name: "payload", Label: "Payload",
+			Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`,
+		},
+		{Name: "until", Label: "Enqueued before", Hint: pastHint},
+		{Name: "limit", Label: "At most", Hint: "Those of the first slots. Empty: all."},
+	},
+}, func(in *Input) CancelMany {
+	return CancelMany{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		GroupKey: in.Text("group"),
+		Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 1<<40),
+	}
+})
+
+// Name returns "cancel many".
+func (c CancelMany) Name() string { return "cancel many" }
+
+// Target names the filter.
+func (c CancelMany) Target() string { return "waiting checks" + c.narrowed() }
+
+// narrowed says which waiting checks.
+func (c CancelMany) narrowed() (text string) {
+	if c.JobExec != "" {
+		text += " of job " + c.JobExec
+	}
+	if c.EntityName != "" {
+		text += " of entity " + c.EntityName
+	}
+	if c.EntityKey != "" {
+		text += " with key " + c.EntityKey
+	}
+	if c.GroupKey != "" {
+		text += " of group " + c.GroupKey
+	}
+	if len(c.Payload) > 0 {
+		text += " with payload " + string(c.Payload)
+	}
+	if !c.Until.IsZero() {
+		text += " enqueued before " + c.Until.UTC().Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+func (c CancelMany) filter() admin.CancelFilter {
+	return admin.CancelFilter{
+		JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey,
+		GroupKey: c.GroupKey, Payload: string(c.Payload), Until: c.Until,
+	}
+}
+
+func (c CancelMany) final() {}
+
+func (c CancelMany) check(s *Store) error {
+	switch {
+	case c.JobExec == schedule.JobExec || c.JobExec == "" && c.EntityName == schedule.EntityName:
+		return s.ofSchedule(c.EntityKey)
+	case c.filter().IsZero():
+		return &jobs.FieldError{Field: "job_exec", Message: "or another field must say which checks"}
+	case c.Limit < 0:
+		return &jobs.FieldError{Field: "limit", Message: "must be at least 0"}
+	}
+	return cmp.Or(CheckWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, string(c.Payload)),
+		CheckInstant("until", c.Until))
+}
+
+func (c CancelMany) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	found, err := admin.New(tx.Client).CountCancel(ctx, tx.Tx, c.filter())
+	if err != nil {
+		return plan, err
+	}
+	plan.Rows, plan.Nothing, plan.Fingerprint = found.Checks, found.Checks == 0, found.Digest
+	if plan.Nothing {
+		plan.Text = "No check waits that it would cancel: " + c.Target()
+		return plan, tx.requireJob(ctx, c.JobExec)
+	}
+	plan.Text = "Cancels " + spoken.Count(found.Checks, "waiting check", "waiting checks") + c.narrowed()
+	if c.Limit > 0 && found.Checks > c.Limit {
+		plan.Rows = c.Limit
+		plan.Text = fmt.Sprintf("Cancels the %d earliest of %s%s", c.Limit,
+			spoken.Count(found.Checks, "waiting check", "waiting checks"), c.narrowed())
+	}
+	plan.Warnings = append([]string{goesOn}, tx.again(ctx, c.JobExec)...)
+	plan.Until = found.Until
+	c.Until = found.Until
+	plan.Bounded = c
+	return plan, nil
+}
+
+func (c CancelMany) run(ctx context.Context, s *Store, actor string) (Report, error) {
+	done, err := admin.New(s.Client).CancelAll(ctx, s.DB, c.filter(),
+		admin.CancelOptions{Limit: c.Limit, Actor: actor})
+	report := Cancelled{Cancelled: done.Cancelled, Left: done.Left}
+	switch {
+	case err != nil:
+	case done == (admin.Cancelled{}):
+		err = s.requireJob(ctx, s.DB, c.JobExec)
+	default:
+		report.again = s.again(ctx, c.JobExec)
+	}
+	return report, err
+}

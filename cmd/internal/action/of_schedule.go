@@ -1,0 +1,29 @@
+package action
+
+import (
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// ofSchedule says why the check of a schedule is not changed: that would silently end or move the schedule.
+// An empty id stands for any schedule. self is how to call the binary.
+func (s *Store) ofSchedule(id string) error {
+	return refusef("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: "+
+		"%[2]s schedules delete %[3]s", schedule.JobExec, s.Self, wordOr(id, "ID"))
+}
+
+// ofFailedSchedule says why failed checks of schedules are not put back: they could publish an event a second
+// time.
+func (s *Store) ofFailedSchedule(id string) error {
+	return refusef("nothing was put back: the checks of job %q belong to schedules; "+
+		"give a schedule a new check with: %s schedules resume %s, and publish what it has missed with: "+
+		"%[2]s schedules backfill %[3]s", schedule.JobExec, s.Self, wordOr(id, "ID"))
+}
+
+// wordOr returns a text as a word of a shell, or another word for an empty text.
+func wordOr(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return spoken.Word(text)
+}

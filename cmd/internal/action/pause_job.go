@@ -1,0 +1,105 @@
+package action
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/pg"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/ledger"
+)
+
+// PauseJob lets the rows of a job wait.
+type PauseJob struct {
+	JobExec string `json:"job_exec"`
+}
+
+var pauseJobForm = form(Form{
+	Path: "pause-job", Summary: "Let the checks of a job wait",
+	Title: "Pause a job", Verb: "Pause",
+	Lead:   "Its rows wait until the job is resumed. Running checks finish.",
+	Fields: []Field{jobField},
+}, func(in *Input) PauseJob { return PauseJob{JobExec: in.Text("job")} })
+
+// Name returns "pause job".
+func (a PauseJob) Name() string { return "pause job" }
+
+// Target is the job.
+func (a PauseJob) Target() string { return a.JobExec }
+
+func (a PauseJob) check(*Store) error { return CheckText("job_exec", a.JobExec) }
+
+func (a PauseJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	if plan.Nothing, err = tx.paused(ctx, a.JobExec); err != nil {
+		return plan, err
+	}
+	if plan.Nothing {
+		plan.Text = a.JobExec + " is paused already"
+		return plan, nil
+	}
+	// Rows change between preview and confirmation, so these numbers are not confirmed.
+	n, slots, err := tx.ahead(ctx, a.JobExec)
+	plan.Text = fmt.Sprintf("Pauses %s: %s in %s of the next day",
+		a.JobExec, n.Of("row waits", "rows wait"), spoken.Count(slots, "slot", "slots"))
+	plan.Warnings = []string{"A run finishes the rows that it has claimed."}
+	return plan, err
+}
+
+// paused reports whether a job is paused. It refuses a job that is not known.
+func (tx Tx) paused(ctx context.Context, job string) (bool, error) {
+	list, err := admin.New(tx.Client).Paused(ctx, tx.Tx)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(list, func(p admin.PausedJob) bool { return p.JobExec == job }) {
+		return true, nil
+	}
+	return false, tx.requireJob(ctx, job)
+}
+
+// ahead counts the rows of a job that wait from the current slot on, as far as its page shows them, and
+// their slots.
+func (tx Tx) ahead(ctx context.Context, job string) (n ledger.Count, slots int64, err error) {
+	list, err := pg.Collect(ctx, tx.Tx, pg.BoardAhead.In(tx.Schema), []any{job, tx.grid().Floor(tx.now())},
+		func(row *sql.Rows, n *ledger.Count) error { return row.Scan(new(time.Time), &n.N, &n.AtLeast) })
+	if err != nil {
+		return n, 0, fmt.Errorf("count the waiting rows of job %s: %w", job, err)
+	}
+	for _, of := range list {
+		n = n.Plus(of)
+	}
+	return n, int64(len(list)), nil
+}
+
+func (a PauseJob) do(ctx context.Context, tx Tx) (Report, error) {
+	if err := tx.requireJob(ctx, a.JobExec); err != nil {
+		return nil, err
+	}
+	changed, err := admin.New(tx.Client).Pause(ctx, tx.Tx, a.JobExec)
+	return Paused{a.JobExec, changed, tx.Self}, err
+}
+
+// Paused reports on PauseJob.
+type Paused struct {
+	JobExec string `json:"job_exec"`
+	Changed bool   `json:"changed"`
+	self    string
+}
+
+// String says how to resume the job.
+func (p Paused) String() string {
+	switch {
+	case !p.Changed:
+		return p.JobExec + " is paused already"
+	case p.JobExec == schedule.JobExec:
+		return fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", p.JobExec, p.self)
+	}
+	return fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s",
+		p.JobExec, p.self, spoken.Word(p.JobExec))
+}

@@ -1,0 +1,64 @@
+package action
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+)
+
+// ResumeSchedule ends the pause of a schedule. The next instant is the first one after now.
+type ResumeSchedule struct {
+	ID string `json:"id"`
+	// of the schedule, or else nothing is done; 0: any version
+	Version int `json:"version,omitempty"`
+}
+
+var resumeScheduleForm = form(Form{
+	Path: "resume-schedule", Summary: "End the pause of a schedule",
+	Title: "Resume a schedule", Verb: "Resume",
+	Lead:   "goes on from now. Events that it would have published meanwhile are left out.",
+	Fields: []Field{idField},
+}, func(in *Input) ResumeSchedule { return ResumeSchedule{ID: in.Text("id")} })
+
+// Name returns "resume schedule".
+func (a ResumeSchedule) Name() string { return "resume schedule" }
+
+// Target is the schedule.
+func (a ResumeSchedule) Target() string { return a.ID }
+
+func (a ResumeSchedule) check(*Store) error { return CheckText("id", a.ID) }
+
+func (a ResumeSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	s, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
+	if err != nil {
+		return plan, err
+	}
+	plan.Schedules, plan.Nothing = 1, !s.Paused
+	if plan.Nothing {
+		plan.Text = "schedule " + a.ID + " is not paused"
+		plan.Fingerprint = s.Version
+		return plan, nil
+	}
+	plan.Text = fmt.Sprintf("Ends the pause of schedule %s", a.ID)
+	all, err := schedule.Preview(s.Spec, tx.grid(), tx.now(), tx.now().AddDate(100, 0, 0))
+	if err != nil {
+		return plan, err
+	}
+	for at := range all {
+		plan.Text += "; its next instant is " + clock(at)
+		break
+	}
+	plan.Fingerprint = s.Version
+	return plan, nil
+}
+
+func (a ResumeSchedule) do(ctx context.Context, tx Tx) (Report, error) {
+	s, err := tx.Schedules.Resume(ctx, tx.Tx, a.ID, a.Version)
+	text := "schedule " + a.ID + " is resumed"
+	if s.State == schedule.Active {
+		text += ", and waits for " + clock(s.Next)
+	}
+	return ChangedSchedule{httpapi.NewView(s), text}, err
+}
