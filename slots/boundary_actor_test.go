@@ -79,7 +79,7 @@ var deeds = map[string]actor{
 		c.blame(c.db.GetContext(context.Background(), &paused, `select clock_timestamp()`))
 		return deed{nil, func([]place) error {
 			var claims int
-			err := c.stage.admin.GetContext(context.Background(), &claims, `
+			err := c.testbed.admin.GetContext(context.Background(), &claims, `
 				select count(*) from claim_event e join prescient.job j on j.job = any (e.jobs)
 				where e.what <> 'left' and j.name = $1 and e.began > $2 and e.began < $3`, r.job, paused, c.resumed)
 			if claims > 0 {

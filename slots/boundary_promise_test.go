@@ -35,7 +35,7 @@ func placeOf(now []place, id int64) place {
 // places lists every row, in both tables.
 func (c *trial) places() []place {
 	c.t.Helper()
-	rows, err := c.stage.admin.QueryContext(c.t.Context(), `
+	rows, err := c.testbed.admin.QueryContext(c.t.Context(), `
 		select f.id, j.name, concat_ws(' ', j.name, f.entity_name, f.entity_key, f.item_key), '', f.next_check_at, f.check_count, f.error_count
 		from prescient.future_job f
 		left join prescient.job j on j.job = f.job
@@ -167,14 +167,14 @@ type bounds struct{ low, high int }
 
 func (b *bounds) add(low, high int) { b.low, b.high = b.low+low, b.high+high }
 
-// rowIsAsItShouldBe compares a row with its fates, its checks and its effects, and counts what was recorded of it.
+// rowIsAsItShouldBe compares a row with its allowed verdicts, its checks and its effects, and counts what was recorded of it.
 func (c *trial) rowIsAsItShouldBe(r row, p place, effects int, counts map[count]*bounds) {
 	name := fmt.Sprintf("row %d (%s)", r.id, r.natural())
 	owned := slices.Contains(c.deed.ids, r.id) || c.isChangedByRequest(r.id)
-	fates := c.scenario.fates(c, r)
-	got := fate{p.outcome, p.slot, p.checks, p.errors, effects}
-	if !owned && !slices.Contains(fates, got) {
-		c.complain("%s is %+v, want one of %+v", name, got, fates)
+	allowed := c.scenario.allowed(c, r)
+	got := verdict{p.outcome, p.slot, p.checks, p.errors, effects}
+	if !owned && !slices.Contains(allowed, got) {
+		c.complain("%s is %+v, want one of %+v", name, got, allowed)
 	}
 
 	checked, failed := p.checks == r.checks+1, p.checks == r.checks && p.errors == r.errors+1
@@ -201,7 +201,7 @@ func (c *trial) rowIsAsItShouldBe(r row, p place, effects int, counts map[count]
 		what = "finished"
 	case checked, !owned && p.outcome == "" && !p.slot.Equal(r.slot):
 		what = "rescheduled"
-	case owned && slices.ContainsFunc(fates, func(f fate) bool { return f.outcome == "" && f.checks == r.checks && f.errors == r.errors }):
+	case owned && slices.ContainsFunc(allowed, func(f verdict) bool { return f.outcome == "" && f.checks == r.checks && f.errors == r.errors }):
 		what, low = "rescheduled", 0 // it may have been deferred first
 	}
 	for _, w := range []string{"finished", "rescheduled", "failed"} {
@@ -286,7 +286,7 @@ func (c *trial) resultsAreRight() {
 		}
 	}
 	const sums = `select coalesce(sum(finished), 0)::bigint, coalesce(sum(rescheduled), 0)::bigint, coalesce(sum(failed), 0)::bigint from prescient.slot_run`
-	if err := c.stage.admin.QueryRowContext(c.t.Context(), sums).Scan(&ledger[0], &ledger[1], &ledger[2]); err != nil {
+	if err := c.testbed.admin.QueryRowContext(c.t.Context(), sums).Scan(&ledger[0], &ledger[1], &ledger[2]); err != nil {
 		c.t.Fatal(err)
 	}
 	// Nor longer than its grace for one that comes so late, or for a database that is away.

@@ -46,7 +46,7 @@ func seedRule(c *trial) {
 		if kindOf(r.key) == "move" {
 			placed = placed.Add(5 * time.Minute)
 		}
-		c.stage.do(c.t, `insert into orders values ($1, $2)`, r.key, placed)
+		c.testbed.do(c.t, `insert into orders values ($1, $2)`, r.key, placed)
 	}
 	file, err := rule.Parse(strings.NewReader(ruleFile))
 	if err != nil {

@@ -28,7 +28,7 @@ type scenario struct {
 	beside    func(c *trial) (end func())                 // goes on beside A
 	work      func(ctx context.Context, p *process) error // default: run slot 1
 	heal      func(ctx context.Context, p *process) error // default: run slot 1 and catch up
-	fates     func(c *trial, r row) []fate                // default: that of the row's key
+	allowed   func(c *trial, r row) []verdict             // default: that of the row's key
 	judge     func(c *trial, now []place)                 // looks at more than every trial does
 	events    bool                                        // the rows are schedules
 	asks      bool                                        // the rows are asked for before A begins
@@ -158,21 +158,21 @@ func scenarios() []*scenario {
 		{name: "two runners", seed: seedMixed, beside: runBeside},
 		{name: "a slot that a dead runner has left", seed: seedMixed, before: dieBefore, completes: true},
 		{name: "a process from its start", seed: seeding("plain", "finish 1", "move 1"), fromTheStart: true, completes: true},
-		{name: "catch-up that runs", seed: seedMissed, now: missed, completes: true, fates: misfires},
+		{name: "catch-up that runs", seed: seedMissed, now: missed, completes: true, allowed: misfires},
 		{
-			name: "catch-up that defers", seed: seedMissed, now: missed, completes: true, fates: deferred,
+			name: "catch-up that defers", seed: seedMissed, now: missed, completes: true, allowed: deferred,
 			work: catchingUp(slots.CatchUp{Mode: slots.ModeDefer, Spread: 2}), heal: catchUpAndRun(slots.CatchUp{Mode: slots.ModeDefer, Spread: 2}),
 		},
 		{
-			name: "catch-up that expires", seed: seedMissed, now: missed, fates: misfires,
+			name: "catch-up that expires", seed: seedMissed, now: missed, allowed: misfires,
 			work: catchingUp(slots.CatchUp{Mode: slots.ModeExpire}),
 		},
 		{
-			name: "catch-up of some rows", seed: seedMissed, now: missed, fates: misfires,
+			name: "catch-up of some rows", seed: seedMissed, now: missed, allowed: misfires,
 			work: catchingUp(slots.CatchUp{Limit: 3}),
 		},
 		{
-			name: "catch-up of one job", seed: seedMissed, now: missed, fates: misfires,
+			name: "catch-up of one job", seed: seedMissed, now: missed, allowed: misfires,
 			work: catchingUp(slots.CatchUp{Job: "tx"}),
 		},
 		{
@@ -195,9 +195,9 @@ func (sc *scenario) setDefaults() {
 	}
 	switch {
 	case sc.events:
-		sc.fates = published
-	case sc.fates == nil:
-		sc.fates = checked
+		sc.allowed = published
+	case sc.allowed == nil:
+		sc.allowed = checked
 	}
 	if sc.now.IsZero() {
 		sc.now, sc.slots = slot(1), []time.Time{slot(1)}
@@ -370,7 +370,7 @@ func commitLate(c *trial) (end func()) {
 
 // dieBefore has a runner die that has recorded some rows, and claimed others.
 func dieBefore(c *trial) {
-	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.pool)
+	faults := pgtest.OpenFaults(c.t, c.testbed.url, c.scenario.pool)
 	z := c.process("Z", faults)
 	if err := z.prepare(c.t.Context()); err != nil {
 		c.t.Fatal(err)
@@ -384,7 +384,7 @@ func dieBefore(c *trial) {
 	case <-faults.Died():
 	case <-z.ended:
 	}
-	c.stage.lingers(z)
+	c.testbed.lingers(z)
 }
 
 // runBeside has a second runner begin with A.

@@ -1,5 +1,26 @@
 package slots_test
 
+// These files are one test: whatever goes wrong at any statement of a runner, every promise is kept. To read them, begin
+// here.
+//
+// A scenario is the work of one process, A: rows to begin with, jobs, and the call of Run or CatchUp. A dry run of each
+// scenario counts the round trips of A to its server. Each of them is a boundary, named by its statement and how often it
+// came before: "claim_rows 2". A hazard is what goes wrong at a boundary: A dies, its reply is lost, it stands still while
+// another runner takes its work over, or another session goes first (an actor, whose deed must hold in the end). A test
+// case is a scenario, a hazard and a boundary; the sweep goes through some of them, or all. A trial is a test case that is
+// played: A works and the hazard happens, then a process H heals by another run and a catch-up, and at last every promise
+// is judged. A row may have one of the verdicts that its scenario allows.
+//
+//	boundary_test.go           hazards, and the sweep: dry runs, the choice of test cases, trials side by side
+//	boundary_scenario_test.go  the scenarios, and what happens before A and beside it
+//	boundary_trial_test.go     one trial from A to H, and its processes
+//	boundary_actor_test.go     what other sessions do: cancel, enqueue again, pause, lock
+//	boundary_seen_test.go      the jobs of the trials, and what their checks saw
+//	boundary_verdict_test.go   the verdicts that a row may have
+//	boundary_promise_test.go   the promises, judged one by one from what is in the tables
+//	boundary_rule_test.go      the scenario of a rule with its table
+//	boundary_testbed_test.go   databases for trials, with triggers that write down each claim
+
 import (
 	"context"
 	"fmt"
@@ -22,8 +43,8 @@ const (
 	// seedVariable chooses the cases that are tried, and their order; usualSeed does where it is not set.
 	seedVariable = "PRESCIENT_TEST_SEED"
 	usualSeed    = 12
-	// stages is how many trials take place at once: most of the time they wait for a lease to end.
-	stages = 8
+	// testbeds is how many trials take place at once: most of the time they wait for a lease to end.
+	testbeds = 8
 	// some is how many cases are tried when not all are.
 	some = 240
 )
@@ -73,11 +94,11 @@ func hazards(sc *scenario) []hazard {
 	return list
 }
 
-// theater is the stages, and what was played on them.
-type theater struct {
+// sweep is all test cases of one test, and the testbeds on which they are played.
+type sweep struct {
 	t    *testing.T
 	ctx  context.Context
-	free chan *stage
+	free chan *testbed
 	long bool
 	seed uint64
 	slow *slowness
@@ -86,7 +107,7 @@ type theater struct {
 	trips                 map[*scenario]map[string]int // how many there are of each label
 	commits               map[string]bool              // labels of round trips that may commit
 	boundaries            map[string]bool              // that were reached
-	total                 int                          // boundaries that were seen in rehearsals
+	total                 int                          // boundaries that were seen in dryRuns
 	tried, missed, failed int
 }
 
@@ -100,101 +121,101 @@ func TestEveryPromiseIsKeptWhateverHappensAtAnyStatementOfARunner(t *testing.T) 
 		t.Skip("it tries 240 faults")
 	}
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
-	th := &theater{
-		t: t, ctx: t.Context(), free: make(chan *stage, stages), long: os.Getenv(longVariable) != "",
+	sw := &sweep{
+		t: t, ctx: t.Context(), free: make(chan *testbed, testbeds), long: os.Getenv(longVariable) != "",
 		seed: usualSeed, trips: map[*scenario]map[string]int{}, commits: map[string]bool{}, boundaries: map[string]bool{},
 	}
 	if given := os.Getenv(seedVariable); given != "" {
 		var err error
-		if th.seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+		if sw.seed, err = strconv.ParseUint(given, 10, 64); err != nil {
 			t.Fatalf("%s: %v", seedVariable, err)
 		}
 	}
-	t.Logf("%s=%d", seedVariable, th.seed)
-	for range stages {
-		th.free <- newStage(t)
+	t.Logf("%s=%d", seedVariable, sw.seed)
+	for range testbeds {
+		sw.free <- newTestbed(t)
 	}
-	th.slow = watchSlowness(t)
+	sw.slow = watchSlowness(t)
 	all := scenarios()
-	th.perform(th.rehearsals(all))
-	th.perform(th.choose(all))
-	th.bury()
+	sw.perform(sw.dryRuns(all))
+	sw.perform(sw.choose(all))
+	sw.bury()
 	summary := fmt.Sprintf("statement boundaries: %d scenarios with %d boundaries, of which %d were met by a fault; %d faults tried, %d of them not reached, %d failed (%s=%d)",
-		len(all), th.total, len(th.boundaries), th.tried, th.missed, th.failed, seedVariable, th.seed)
+		len(all), sw.total, len(sw.boundaries), sw.tried, sw.missed, sw.failed, seedVariable, sw.seed)
 	t.Log(summary)
 	fmt.Fprintln(os.Stderr, summary)
 }
 
-// performance is one case.
-type performance struct {
+// testCase says what goes wrong where.
+type testCase struct {
 	scenario *scenario
 	hazard   hazard
 	at       boundary
 }
 
-func (p performance) String() string {
+func (p testCase) String() string {
 	return fmt.Sprintf("%s/%s/%s", p.scenario.name, p.hazard.name, p.at)
 }
 
-// rehearsals plays each scenario without a fault, to count its round trips. Runs are concurrent, so they vary a little,
+// dryRuns lists each scenario without a fault, to count its round trips. Runs are concurrent, so they vary a little,
 // and a count of every round trip needs several.
-func (th *theater) rehearsals(all []*scenario) []performance {
+func (sw *sweep) dryRuns(all []*scenario) []testCase {
 	times := 1
-	if th.long {
+	if sw.long {
 		times = 3
 	}
-	var list []performance
+	var list []testCase
 	for _, sc := range all {
 		for range times {
-			list = append(list, performance{sc, hazard{name: "nothing"}, boundary{label: "rehearsal"}})
+			list = append(list, testCase{sc, hazard{name: "nothing"}, boundary{label: "dry run"}})
 		}
 	}
 	return list
 }
 
 // choose lists the cases that are tried.
-func (th *theater) choose(all []*scenario) []performance {
-	random := rand.New(rand.NewPCG(th.seed, 0))
-	var list []performance
+func (sw *sweep) choose(all []*scenario) []testCase {
+	random := rand.New(rand.NewPCG(sw.seed, 0))
+	var list []testCase
 	for _, sc := range all {
 		var boundaries []boundary
-		for _, label := range slices.Sorted(maps.Keys(th.trips[sc])) {
-			for n := range th.trips[sc][label] {
+		for _, label := range slices.Sorted(maps.Keys(sw.trips[sc])) {
+			for n := range sw.trips[sc][label] {
 				boundaries = append(boundaries, boundary{label, n + 1})
 			}
 		}
-		th.total += len(boundaries)
+		sw.total += len(boundaries)
 		for _, h := range hazards(sc) {
 			random.Shuffle(len(boundaries), func(i, j int) { boundaries[i], boundaries[j] = boundaries[j], boundaries[i] })
 			for _, at := range boundaries {
-				if h.fault.Kind == pgtest.FailedCommit && !th.commits[at.label] {
+				if h.fault.Kind == pgtest.FailedCommit && !sw.commits[at.label] {
 					continue
 				}
-				if list = append(list, performance{sc, h, at}); !th.long {
+				if list = append(list, testCase{sc, h, at}); !sw.long {
 					break
 				}
 			}
 		}
 	}
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	if !th.long {
+	if !sw.long {
 		list = list[:min(some, len(list))]
 	}
 	return list
 }
 
-// perform plays a list, as many at once as there are stages.
-func (th *theater) perform(list []performance) {
-	next := make(chan performance)
-	var players sync.WaitGroup
-	for range stages {
-		players.Go(func() {
+// perform plays a list, as many at once as there are testbeds.
+func (sw *sweep) perform(list []testCase) {
+	next := make(chan testCase)
+	var workers sync.WaitGroup
+	for range testbeds {
+		workers.Go(func() {
 			for p := range next {
 				if p.at.n == 0 {
-					th.play(th.t, p) // whichever cases -run chooses
+					sw.play(sw.t, p) // whichever cases -run chooses
 					continue
 				}
-				th.t.Run(p.String(), func(t *testing.T) { th.play(t, p) })
+				sw.t.Run(p.String(), func(t *testing.T) { sw.play(t, p) })
 			}
 		})
 	}
@@ -202,60 +223,60 @@ func (th *theater) perform(list []performance) {
 		next <- p
 	}
 	close(next)
-	players.Wait()
+	workers.Wait()
 }
 
 // play is one trial.
-func (th *theater) play(t *testing.T, p performance) {
+func (sw *sweep) play(t *testing.T, p testCase) {
 	began := time.Now()
-	stage := <-th.free
-	defer func() { th.free <- stage }()
-	c := newTrial(t, stage, p.scenario, p.hazard)
-	c.wasSlow = func() bool { return th.slow.since(began) }
+	testbed := <-sw.free
+	defer func() { sw.free <- testbed }()
+	c := newTrial(t, testbed, p.scenario, p.hazard)
+	c.wasSlow = func() bool { return sw.slow.since(began) }
 	faults := c.play(p.at)
 	k, text := faults.Hit()
 	c.hit = text
 	c.judge()
 
 	t.Logf("%s: %s after %s", p, faults, time.Since(began).Round(time.Millisecond))
-	th.mu.Lock()
-	defer th.mu.Unlock()
+	sw.mu.Lock()
+	defer sw.mu.Unlock()
 	switch {
 	case p.at.n == 0:
 		_ = faults.DB.Close()
-		th.count(p.scenario, faults.Trips())
+		sw.count(p.scenario, faults.Trips())
 	case k == 0:
-		th.tried++
-		th.missed++
+		sw.tried++
+		sw.missed++
 	default:
-		th.tried++
-		th.boundaries[fmt.Sprint(p.scenario.name, p.at)] = true
+		sw.tried++
+		sw.boundaries[fmt.Sprint(p.scenario.name, p.at)] = true
 	}
 	if complaint := c.complaints(); len(complaint) > 0 {
-		th.failed++
+		sw.failed++
 		t.Errorf("%s: %s\n  %s\nround trips:\n%s", p, faults, strings.Join(complaint, "\n  "), around(faults.Trips(), k))
 	}
 }
 
-// count takes the round trips of a rehearsal into account. What is asked over and over is counted twice.
-func (th *theater) count(sc *scenario, trips []string) {
+// count takes the round trips of a dry run into account. What is asked over and over is counted twice.
+func (sw *sweep) count(sc *scenario, trips []string) {
 	n := map[string]int{}
 	for i, text := range trips {
 		label := labelOf(text)
-		th.commits[label] = th.commits[label] || strings.HasSuffix(text, "commit")
+		sw.commits[label] = sw.commits[label] || strings.HasSuffix(text, "commit")
 		if i < 2 || label != labelOf(trips[i-1]) || label != labelOf(trips[i-2]) {
 			n[label]++
 		}
 	}
-	if th.trips[sc] == nil {
-		th.trips[sc] = map[string]int{}
+	if sw.trips[sc] == nil {
+		sw.trips[sc] = map[string]int{}
 	}
 	for label := range n {
-		th.trips[sc][label] = max(th.trips[sc][label], n[label])
+		sw.trips[sc][label] = max(sw.trips[sc][label], n[label])
 	}
 }
 
-// around lists the round trips before and after the k-th.
+// around lists the round trips before and after the k-sw.
 func around(trips []string, k int) string {
 	var b strings.Builder
 	for i, text := range trips {
@@ -267,12 +288,12 @@ func around(trips []string, k int) string {
 }
 
 // bury waits for the runners of dead processes, which must return, too.
-func (th *theater) bury() {
-	ctx, cancel := context.WithTimeout(th.ctx, returnsWithin)
+func (sw *sweep) bury() {
+	ctx, cancel := context.WithTimeout(sw.ctx, returnsWithin)
 	defer cancel()
-	for range stages {
-		if err := (<-th.free).bury(ctx); err != nil {
-			th.t.Error(err)
+	for range testbeds {
+		if err := (<-sw.free).bury(ctx); err != nil {
+			sw.t.Error(err)
 		}
 	}
 }

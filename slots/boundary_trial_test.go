@@ -43,7 +43,7 @@ type trial struct {
 	t         testing.TB
 	scenario  *scenario
 	hazard    hazard
-	stage     *stage
+	testbed   *testbed
 	db        *sqlx.DB // of every session but A
 	client    *jobs.Client
 	clock     *replay.Clock
@@ -191,13 +191,13 @@ func within(limit time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// newTrial empties the stage's database and sets the scenario's rows.
-func newTrial(t testing.TB, stage *stage, sc *scenario, h hazard) *trial {
+// newTrial empties the testbed's database and sets the scenario's rows.
+func newTrial(t testing.TB, testbed *testbed, sc *scenario, h hazard) *trial {
 	t.Helper()
-	c := &trial{t: t, scenario: sc, hazard: h, stage: stage, clock: replay.NewClock(noon), seen: newSeen(), deedDone: make(chan struct{})}
+	c := &trial{t: t, scenario: sc, hazard: h, testbed: testbed, clock: replay.NewClock(noon), seen: newSeen(), deedDone: make(chan struct{})}
 	c.seen.trial = c
-	stage.reset(t)
-	c.db = stage.db
+	testbed.reset(t)
+	c.db = testbed.db
 	var err error
 	if c.client, err = jobs.NewClient(t.Context(), c.db, jobs.Config{Now: c.clock.Now}); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func (c *trial) enqueue(db jobs.Tx, rows ...row) {
 // play has the trial take place, up to the moment when every slot should be as it should be.
 func (c *trial) play(at boundary) *pgtest.Faults {
 	c.t.Helper()
-	faults := pgtest.OpenFaults(c.t, c.stage.url, c.scenario.pool)
+	faults := pgtest.OpenFaults(c.t, c.testbed.url, c.scenario.pool)
 	faults.DB.SetMaxOpenConns(8)
 	a := c.process("A", faults)
 	c.clock.Set(c.scenario.now)
@@ -311,7 +311,7 @@ func (c *trial) play(at boundary) *pgtest.Faults {
 		}
 		c.heal(a)
 	} else {
-		c.stage.lingers(a)
+		c.testbed.lingers(a)
 	}
 	return faults
 }
@@ -397,7 +397,7 @@ func (c *trial) heal(a *process) {
 		if left == "" {
 			// Pausing lets a slot be done without the rows of the job.
 			if c.resumed.IsZero() {
-				if err := c.stage.admin.GetContext(ctx, &c.resumed, `select clock_timestamp()`); err != nil {
+				if err := c.testbed.admin.GetContext(ctx, &c.resumed, `select clock_timestamp()`); err != nil {
 					c.t.Fatal(err)
 				}
 			}
@@ -455,7 +455,7 @@ func (c *trial) paused() (names []string) {
 // list reads a column, or rows of a struct.
 func (c *trial) list(dest any, query string, args ...any) {
 	c.t.Helper()
-	if err := c.stage.admin.SelectContext(c.t.Context(), dest, query, args...); err != nil {
+	if err := c.testbed.admin.SelectContext(c.t.Context(), dest, query, args...); err != nil {
 		c.t.Fatal(fmt.Errorf("%s: %w", query, err))
 	}
 }

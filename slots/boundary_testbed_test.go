@@ -14,8 +14,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// stage is a database in which trials take place, one after the other: to empty one costs a hundredth of making one.
-type stage struct {
+// testbed is a database in which trials take place, one after the other: to empty one costs a hundredth of making one.
+type testbed struct {
 	url    string
 	admin  *sqlx.DB
 	db     *sqlx.DB // of every session but process A
@@ -66,9 +66,9 @@ end $$;
 create constraint trigger watch_record after insert on prescient.slot_progress deferrable initially deferred
 for each row when (new.job > 0) execute function watch_record()`
 
-func newStage(t testing.TB) *stage {
+func newTestbed(t testing.TB) *testbed {
 	t.Helper()
-	s := &stage{url: pgtest.Direct(t)} // its faults are of the way to the server
+	s := &testbed{url: pgtest.Direct(t)} // its faults are of the way to the server
 	open := func() *sqlx.DB {
 		db, err := pgsql.Open(t.Context(), s.url)
 		if err != nil {
@@ -93,7 +93,7 @@ const tables = "prescient.future_job prescient.future_job_history prescient.slot
 	"prescient.rule prescient.rule_fired orders effect claim_event unfenced"
 
 // reset ends what earlier trials have left and empties the database.
-func (s *stage) reset(t testing.TB) {
+func (s *testbed) reset(t testing.TB) {
 	t.Helper()
 	s.do(t, `
 		select pg_terminate_backend(pid, 10000) from pg_stat_activity
@@ -106,7 +106,7 @@ func (s *stage) reset(t testing.TB) {
 	s.do(t, `select prescient.set_width('15 minutes', $1) from prescient.setting where width <> '15 minutes'`, noon)
 }
 
-func (s *stage) do(t testing.TB, query string, args ...any) {
+func (s *testbed) do(t testing.TB, query string, args ...any) {
 	t.Helper()
 	if _, err := s.admin.ExecContext(t.Context(), query, args...); err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", query, err))
@@ -146,14 +146,14 @@ func (s *slowness) since(began time.Time) bool {
 }
 
 // lingers leaves a dead process to itself: it works on nothing any more, and may take its time to find out.
-func (s *stage) lingers(p *process) {
+func (s *testbed) lingers(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = append(s.dead, p)
 }
 
 // bury waits for the dead processes.
-func (s *stage) bury(ctx context.Context) error {
+func (s *testbed) bury(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.dead {
