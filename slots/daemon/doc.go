@@ -1,7 +1,7 @@
 // Package daemon runs every slot as it begins, and catches up in between. It is for machines
 // without cron or Kubernetes:
 //
-//	err := daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}, Listen: "localhost:8080"})
+//	err := daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}, Listen: "localhost:8088"})
 //
 // It has no powers beyond those of a run. Any number of daemons, and runs started by cron, share
 // each slot, as each claims the next rows of it. If a daemon is killed, the others take over when

@@ -32,7 +32,7 @@ func ExampleRun() {
 	defer stop()
 	err := daemon.Run(ctx, daemon.Config{
 		Runner: slots.Config{DB: db, Registry: registry},
-		Listen: address, // such as localhost:8081: /healthz, /readyz and /livez
+		Listen: address, // such as localhost:8088: /healthz, /readyz and /livez
 	})
 	if err != nil {
 		slog.Error("run the slots", "error", err)

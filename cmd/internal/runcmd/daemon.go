@@ -52,8 +52,8 @@ metrics:
 
 Under systemd, with Type=notify, it reports when it is ready and its state, and it feeds the watchdog.`,
 		Example: `  prescient daemon
-  PRESCIENT_LOG_FORMAT=json prescient daemon --listen localhost:8080
-  curl -fsS localhost:8080/healthz`,
+  PRESCIENT_LOG_FORMAT=json prescient daemon --listen localhost:8088
+  curl -fsS localhost:8088/healthz`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), f) },
 	})
