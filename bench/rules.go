@@ -135,7 +135,7 @@ func (r *ruled) inserts(name string, rows, waiting int, insert func(ctx context.
 	}}
 }
 
-const enqueueOne = "select prescient.enqueue('order.unshipped', 'orders', $1::text, clock_timestamp() + interval '48 hours')"
+const enqueueOne = "select prescient.enqueue('order.unshipped', 'orders', $1::text, check_at => clock_timestamp() + interval '48 hours')"
 
 // insertOne inserts each row in a transaction of its own.
 func (r *ruled) insertOne(ctx context.Context) error {
@@ -174,8 +174,8 @@ func (r *ruled) insertMany(ctx context.Context) error {
 		insert := fmt.Sprintf("insert into shop.%s (id, placed_at) select n, clock_timestamp() from generate_series($1::int, $2::int) as n", table)
 		const enqueue = `
 			select prescient.enqueue_many(
-				array_agg('order.unshipped'::text), array_agg('orders'::text), array_agg(n::text), array_agg(clock_timestamp() + interval '48 hours'),
-				array_agg(null::text), array_agg(''::text), array_agg(null::text))
+				array_agg('order.unshipped'::text), array_agg('orders'::text), array_agg(n::text), array_agg(''::text),
+				array_agg(clock_timestamp() + interval '48 hours'))
 			from generate_series($1::int, $2::int) as n`
 		return func(ctx context.Context) error {
 			for first := 0; first < rows; first += batch {

@@ -101,7 +101,7 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 		}
 	}
 	least := func(function string) func(ctx context.Context, tx *sqlx.Tx, i int) error {
-		query := "select id, slot, action from prescient.enqueue($1, $2, $3, " + function + "($4), $5::jsonb)"
+		query := "select id, slot, action from prescient.enqueue($1, $2, $3, check_at => " + function + "($4), payload => $5::jsonb)"
 		return func(ctx context.Context, tx *sqlx.Tx, i int) error {
 			j := e.windowed(i, window)
 			var done jobs.EnqueueResult

@@ -371,7 +371,7 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 	registry, begun, release := withHeldJob()
 	url, stop := serveWith(t, registry, "daemon")
 	t.Cleanup(release)
-	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
+	db.MustExec("select prescient.enqueue('held', 'order', '1', check_at => now())")
 	<-begun
 	stop()
 	const body = `{"job_exec": "unknown"}`
@@ -380,7 +380,7 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("an action that goes on begins while the daemon stops: %d", status)
 		}
-		db.MustExec("select prescient.enqueue('unknown', 'order', gen_random_uuid()::text, now() + interval '1 day')")
+		db.MustExec("select prescient.enqueue('unknown', 'order', gen_random_uuid()::text, check_at => now() + interval '1 day')")
 		_, plan := ask(t, http.MethodPost, action+"?preview=true", operator, body)
 		_, rest, _ := strings.Cut(plan, `"confirm":"`)
 		confirm, _, _ := strings.Cut(rest, `"`)
@@ -431,7 +431,7 @@ func TestADaemonServesEveryStoreUntilTheChecksOfAllHaveEnded(t *testing.T) {
 	t.Cleanup(release)
 	const tenant = "/stores/tenants/tenant_42/"
 	eventually(t, url+"/", "", "", `href="`+tenant+`"`)
-	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
+	db.MustExec("select prescient.enqueue('held', 'order', '1', check_at => now())")
 	<-begun
 	stop()
 	for end := time.Now().Add(await.Limit); !strings.Contains(log.String(), `msg="daemon has stopped" store=tenants/tenant_42`); time.Sleep(10 * time.Millisecond) {
@@ -462,7 +462,7 @@ func TestADaemonOfSeveralStoresEndsWithACheckThatIgnoresItsTimeout(t *testing.T)
 	if code := app.Run(t.Context(), []string{"slots", "set-width", "1s", "--store", "shop"}); code != Done {
 		t.Fatalf("exit code %d\n%s", code, &log)
 	}
-	db.MustExec("select prescient.enqueue('stuck', 'order', '1', now())")
+	db.MustExec("select prescient.enqueue('stuck', 'order', '1', check_at => now())")
 	if code := app.Run(t.Context(), []string{"daemon"}); code != Failure {
 		t.Errorf("exit code %d\n%s", code, &log)
 	}

@@ -29,7 +29,7 @@ import (
 const stateOfEachKind = `
 	create temp table day as select prescient.slot_floor(now(), '12 hours') - n * interval '12 hours' as slot, n from generate_series(0, 3) as n;
 	update prescient.setting set since = (select slot from day where n = 3);
-	select prescient.enqueue(job, 'order', job || k, now()) from (values ('ok', 2019), ('rest', 1), ('oder', 4)) as j (job, n), generate_series(1, n) as k;
+	select prescient.enqueue(job, 'order', job || k, check_at => now()) from (values ('ok', 2019), ('rest', 1), ('oder', 4)) as j (job, n), generate_series(1, n) as k;
 	select prescient.ensure_job('fail');
 	update prescient.job set registered_at = now() where name in ('ok', 'fail', 'rest');
 	update prescient.job set paused_at = now(), paused_by = 'ops' where name = 'rest';
@@ -48,7 +48,7 @@ const stateOfEachKind = `
 
 // manyJobs makes so many jobs that counting stops at 1,000 rows of each.
 const manyJobs = stateOfEachKind + `
-	select prescient.enqueue('many' || k, 'order', 'many' || k, now()) from generate_series(1, 250) as k;
+	select prescient.enqueue('many' || k, 'order', 'many' || k, check_at => now()) from generate_series(1, 250) as k;
 	update prescient.job set registered_at = now() where name like 'many%';
 	update prescient.future_job f set next_check_at = (select slot from day where n = 3) where entity_key like 'many%';
 `

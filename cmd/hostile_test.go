@@ -149,10 +149,10 @@ func fillWithEvil(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	for _, statement := range []string{
-		`select prescient.enqueue('bad', $1::text, $1::text, now() - interval '1 hour', payload => jsonb_build_object('a', $2::jsonb))`,
-		`select prescient.enqueue('ok' || $1::text, $1::text, 'waits', now() + interval '2 hours', item_key => $1::text, payload => $2::jsonb)`,
-		`select prescient.enqueue('strange' || $1::text, $1::text, $1::text, now() + interval '2 hours', payload => $2::jsonb)`,
-		`select prescient.enqueue('ok' || $1::text, $1::text, $1::text, now() + interval '2 hours', payload => $2::jsonb)`,
+		`select prescient.enqueue('bad', $1::text, $1::text, check_at => now() - interval '1 hour', payload => jsonb_build_object('a', $2::jsonb))`,
+		`select prescient.enqueue('ok' || $1::text, $1::text, 'waits', item_key => $1::text, check_at => now() + interval '2 hours', payload => $2::jsonb)`,
+		`select prescient.enqueue('strange' || $1::text, $1::text, $1::text, check_at => now() + interval '2 hours', payload => $2::jsonb)`,
+		`select prescient.enqueue('ok' || $1::text, $1::text, $1::text, check_at => now() + interval '2 hours', payload => $2::jsonb)`,
 		`select prescient.cancel('ok' || $1::text, $1::text, $1::text) where $2::text <> ''`,
 		`update prescient.future_job set error_count = 1, last_error = $1::text || left($2::text, 0)`,
 	} {

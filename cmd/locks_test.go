@@ -76,7 +76,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 	slot := time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC)
 	permits, group := slot.Add(15*time.Minute), slot.Add(30*time.Minute)
 	for job, at := range map[string]time.Time{"permits": permits, "group": group} {
-		db.MustExec(`select prescient.enqueue($1, 'order', '1', $2, group_key => 'household', clock => '2026-01-01')`, job, at)
+		db.MustExec(`select prescient.enqueue($1, 'order', '1', check_at => case when set_config('prescient_caller.clock', ('2026-01-01')::timestamptz::text, true) is not null then ($2)::timestamptz end, group_key => 'household')`, job, at)
 	}
 	var limited int64
 	if err := db.Get(&limited, "select prescient.find_job('permits')"); err != nil {

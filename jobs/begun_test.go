@@ -238,11 +238,11 @@ func TestAnEnqueueThatFindsTheSlotBegunInsideItsPushBackSaysThatItWasRecorded(t 
 			return entity_key;
 		end
 		$$`)
-	w.exec("select prescient.enqueue('job', 'order', '1', clock_timestamp())")
+	w.exec("select prescient.enqueue('job', 'order', '1', check_at => clock_timestamp())")
 	var action string
 	err := w.db.GetContext(t.Context(), &action, `
 		select action
-		from prescient.enqueue('job', 'order', '1', clock_timestamp() + interval '5 seconds', '{"n": 2}', on_conflict => 'push_back')`)
+		from prescient.enqueue('job', 'order', '1', check_at => clock_timestamp() + interval '5 seconds', on_conflict => 'push_back', payload => '{"n": 2}')`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,9 +146,9 @@ func TestAConditionIsRefusedWhereItCannotApply(t *testing.T) {
 		}
 	}
 	for name, query := range map[string]string{
-		"anonymous": `select prescient.enqueue('remind', 'order', '1', now(), item_key => null, unless_ended_within => '1 day')`,
-		"negative":  `select prescient.enqueue('remind', 'order', '1', now(), unless_ended_within => '-1 day')`,
-		"two years": `select prescient.enqueue('remind', 'order', '1', now(), unless_ended_within => '2 years')`,
+		"anonymous": `select prescient.enqueue('remind', 'order', '1', item_key => null, check_at => now(), unless_ended_within => '1 day')`,
+		"negative":  `select prescient.enqueue('remind', 'order', '1', check_at => now(), unless_ended_within => '-1 day')`,
+		"two years": `select prescient.enqueue('remind', 'order', '1', check_at => now(), unless_ended_within => '2 years')`,
 	} {
 		if _, err := w.db.ExecContext(t.Context(), query); !pg.HasState(err, "22023") {
 			t.Errorf("SQL, %s: %v", name, err)

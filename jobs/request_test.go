@@ -242,10 +242,10 @@ func TestARequestIsRefusedAsAnEnqueueIs(t *testing.T) {
 	t.Parallel()
 	w, _ := due(t, true, true)
 	for name, query := range map[string]string{
-		"payload":   `select prescient.enqueue('remind', 'order', '1', now(), jsonb_build_object('a', repeat('x', 1048577)))`,
-		"group_key": `select prescient.enqueue('remind', 'order', '1', now(), group_key => repeat('x', 501))`,
-		"check_at":  `select prescient.enqueue('remind', 'order', '1', 'infinity')`,
-		"within":    `select prescient.enqueue('remind', 'order', '1', now(), within => '400 days')`,
+		"payload":   `select prescient.enqueue('remind', 'order', '1', check_at => now(), payload => jsonb_build_object('a', repeat('x', 1048577)))`,
+		"group_key": `select prescient.enqueue('remind', 'order', '1', check_at => now(), group_key => repeat('x', 501))`,
+		"check_at":  `select prescient.enqueue('remind', 'order', '1', check_at => 'infinity')`,
+		"within":    `select prescient.enqueue('remind', 'order', '1', check_at => now(), within => '400 days')`,
 	} {
 		if _, err := w.db.ExecContext(t.Context(), query); err == nil {
 			t.Errorf("%s: it was recorded", name)

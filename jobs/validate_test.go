@@ -257,7 +257,7 @@ func TestTheClientHasTheDatabasesRuleForNumbers(t *testing.T) {
 		"1.50e1", "-0", "123456789.987654321e-4", "0." + strings.Repeat("0", 16382) + "1", "0." + strings.Repeat("0", 16383) + "1", strings.Repeat("7", 1500), "1e999999999999",
 	} {
 		key := fmt.Sprint(i)
-		_, bySQL := w.db.ExecContext(t.Context(), `select prescient.enqueue('remind', 'sql', $1, '2030-03-01', $2)`, key, number)
+		_, bySQL := w.db.ExecContext(t.Context(), `select prescient.enqueue('remind', 'sql', $1, check_at => '2030-03-01', payload => $2)`, key, number)
 		job := check(key, slot(1))
 		job.Payload = json.RawMessage(number)
 		_, byClient := client.Enqueue(t.Context(), jobs.OwnTx(w.db), job, jobs.Keep)

@@ -150,12 +150,12 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 			if j.Anonymous {
 				item = nil
 			}
-			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue($1, $2, $3, $4, item_key => $5, clock => $6, within => $7)",
+			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue($1, $2, $3, item_key => $5, check_at => case when set_config('prescient_caller.clock', ($6)::timestamptz::text, true) is not null then ($4)::timestamptz end, within => $7)",
 				j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, item, now, within)
 			return err
 		}),
 		"SQL, many at once": func(w *world, list []jobs.Request) error {
-			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue_many($1, $2, $3, $4, $5, $6, $7, clock => $8, withins => $9)", sqlMany(list)...)
+			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue_many($1, $2, $3, item_keys => $6, check_ats => case when set_config('prescient_caller.clock', ($8)::timestamptz::text, true) is not null then ($4)::timestamptz[] end, group_keys => $7, withins => $9, payloads => $5)", sqlMany(list)...)
 			return err
 		},
 	} {
@@ -258,9 +258,9 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 	w.enqueue(check("2", slot(4)), jobs.Keep)
 	for _, within := range []string{"-1 second", "-1 month", "-100 years", "367 days", "60 years", "100 years", "170000000 years"} {
 		for _, query := range []string{
-			"select prescient.enqueue('remind', 'order', '1', '2030-03-02', within => $1)",
-			"select prescient.push_back('remind', 'order', '2', '2030-03-02', within => $1)",
-			"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-02}', '{null}', '{\"\"}', '{null}', withins => array[$1]::interval[])",
+			"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-02', within => $1)",
+			"select prescient.push_back('remind', 'order', '2', check_at => '2030-03-02', within => $1)",
+			"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{\"\"}', check_ats => '{2030-03-02}', withins => array[$1]::interval[])",
 		} {
 			if _, err := w.db.ExecContext(t.Context(), query, within); err == nil || !strings.Contains(err.Error(), "it must be from 0 to 366 days") {
 				t.Errorf("a window of %s for %s: %v", within, query, err)
@@ -411,7 +411,7 @@ func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
 	w := setup(t)
 	for i, at := range []string{"-infinity", "0044-03-15 12:00:00Z BC"} {
 		key := fmt.Sprint(i)
-		w.exec(`select prescient.enqueue('remind', 'order', $1, $2::text::timestamptz)`, key, at)
+		w.exec(`select prescient.enqueue('remind', 'order', $1, check_at => $2::text::timestamptz)`, key, at)
 		for _, stage := range []string{"waiting", "cancelled"} {
 			events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf(key))
 			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedAt.IsZero() || events[1].What != stage {

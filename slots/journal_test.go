@@ -79,17 +79,17 @@ func pgsqlInTx(l *lives, fn func(tx *sqlx.Tx) error) error {
 }
 
 func (l *lives) enqueue(share float64, to int) {
-	l.change(`select prescient.enqueue('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+	l.change(`select prescient.enqueue('job', 'order', k, check_at => case when set_config('prescient_caller.clock', ($3)::timestamptz::text, true) is not null then ($2)::timestamptz end) from unnest($1::text[]) as k`,
 		l.pick(share, false), slot(to).Add(-time.Second), func(k *life) { k.add("enqueued", to); k.slot, k.errors = to, 0 })
 }
 
 func (l *lives) move(share float64, to int) {
-	l.change(`select prescient.reschedule('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+	l.change(`select prescient.reschedule('job', 'order', k, check_at => case when set_config('prescient_caller.clock', ($3)::timestamptz::text, true) is not null then ($2)::timestamptz end) from unnest($1::text[]) as k`,
 		l.pick(share, true), slot(to), func(k *life) { k.add("rescheduled", k.slot); k.slot = to })
 }
 
 func (l *lives) pushBack(share float64, to int) {
-	l.change(`select prescient.push_back('job', 'order', k, $2, clock => $3) from unnest($1::text[]) as k`,
+	l.change(`select prescient.push_back('job', 'order', k, check_at => case when set_config('prescient_caller.clock', ($3)::timestamptz::text, true) is not null then ($2)::timestamptz end) from unnest($1::text[]) as k`,
 		l.pick(share, true), slot(to), func(k *life) {
 			if to > k.slot {
 				k.add("pushed_back", k.slot)
@@ -104,7 +104,7 @@ func (l *lives) cancel(share float64) {
 }
 
 func (l *lives) replace(share float64, to int) {
-	l.change(`select prescient.enqueue('job', 'order', k, $2, on_conflict => 'replace', clock => $3) from unnest($1::text[]) as k`,
+	l.change(`select prescient.enqueue('job', 'order', k, check_at => case when set_config('prescient_caller.clock', ($3)::timestamptz::text, true) is not null then ($2)::timestamptz end, on_conflict => 'replace') from unnest($1::text[]) as k`,
 		l.pick(share, true), slot(to), func(k *life) { k.add("replaced", k.slot); k.add("enqueued", to); k.slot, k.errors = to, 0 })
 }
 
@@ -237,7 +237,7 @@ func (l *lives) compare() {
 func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	const enqueue = "select prescient.enqueue($1, 'order', $2, '2100-01-02')"
+	const enqueue = "select prescient.enqueue($1, 'order', $2, check_at => '2100-01-02')"
 	one := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx, enqueue, "next", "of "+job.JobExec)
 		return nil, err

@@ -36,12 +36,12 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 		"push back":                     ask(jobs.PushBack(0)),
 		"push back with a maximum wait": ask(jobs.PushBack(time.Hour)),
 		"SQL": func(w *world) error {
-			_, err := w.db.ExecContext(w.t.Context(), `select prescient.enqueue('job', 'order', '0', $1, clock => $1)`, w.clock.Now())
+			_, err := w.db.ExecContext(w.t.Context(), `select prescient.enqueue('job', 'order', '0', check_at => case when set_config('prescient_caller.clock', ($1)::timestamptz::text, true) is not null then ($1)::timestamptz end)`, w.clock.Now())
 			return err
 		},
 		"SQL, many": func(w *world) error {
 			_, err := w.db.ExecContext(w.t.Context(),
-				`select prescient.enqueue_many('{job}', '{order}', '{0}', array[$1::timestamptz], '{null}', '{""}', '{null}', clock => $1)`, w.clock.Now())
+				`select prescient.enqueue_many('{job}', '{order}', '{0}', item_keys => '{""}', check_ats => case when set_config('prescient_caller.clock', ($1)::timestamptz::text, true) is not null then (array[$1::timestamptz])::timestamptz[] end)`, w.clock.Now())
 			return err
 		},
 		"push back by the key": func(w *world) error {
@@ -371,7 +371,7 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 				w.enqueue("other", slot(4), n)
 				first := w.db.MustBegin()
 				t.Cleanup(func() { _ = first.Rollback() })
-				first.MustExec(`select prescient.enqueue('job', 'other', '1', $1, clock => $2)`, slot(1), w.clock.Now())
+				first.MustExec(`select prescient.enqueue('job', 'other', '1', check_at => case when set_config('prescient_caller.clock', ($2)::timestamptz::text, true) is not null then ($1)::timestamptz end)`, slot(1), w.clock.Now())
 				w.enqueue("job", slot(1), n)
 				w.clock.Set(slot(1))
 				var list []jobs.Request

@@ -17,7 +17,7 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 	db := pgtest.New(t)
 	db.SetMaxOpenConns(1)
 	const slot = "2030-03-01 12:15:00Z"
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', $1, clock => '2030-03-01 12:00:00Z')", slot)
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('2030-03-01 12:00:00Z')::timestamptz::text, true) is not null then ($1)::timestamptz end)", slot)
 	exec(t, db, `insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
 		values (7, $1, 'run', '{1}', 1, 1, 'me', 'infinity')`, slot)
 	const settings = "select current_setting(name) from unnest('{application_name,lock_timeout,idle_in_transaction_session_timeout}'::text[]) as name"

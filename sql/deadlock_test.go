@@ -14,12 +14,10 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	const (
 		rule    = "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')"
-		wait    = "select prescient.enqueue('order.late', 'order', $1, '2030-03-05')"
+		wait    = "select prescient.enqueue('order.late', 'order', $1, check_at => '2030-03-05')"
 		replace = `
 			select prescient.enqueue_many(
-				'{order.late,order.late,order.late}', '{order,order,order}', '{1,2,3}', '{2030-03-07,2030-03-07,2030-03-07}',
-				'{null,null,null}', '{"","",""}', '{null,null,null}', 'replace'
-			)`
+				'{order.late,order.late,order.late}', '{order,order,order}', '{1,2,3}', item_keys => '{"","",""}', check_ats => '{2030-03-07,2030-03-07,2030-03-07}', on_conflict => 'replace')`
 		hold = "select from prescient.future_job where entity_key = '2' for update"
 	)
 	backwards := func(t *testing.T, db *sqlx.DB) { // so that the order of the ids is not that of the keys
@@ -41,7 +39,7 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 		},
 		"rule_wait_many": {
 			func(t *testing.T, db *sqlx.DB) { exec(t, db, wait, "1") },
-			"select prescient.enqueue('order.late', 'order', '3', '2030-03-05')",
+			"select prescient.enqueue('order.late', 'order', '3', check_at => '2030-03-05')",
 			"select prescient.rule_wait_many('order.late', 'order', '{3,2,1}', '{2030-03-06,2030-03-06,2030-03-06}')",
 			replace,
 		},
@@ -69,7 +67,7 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 						g.enqueued_at, g.enqueued_by, 'failed', now() - g.entity_key::integer * interval '1 second'
 					from gone g`)
 			},
-			"select prescient.enqueue('order.late', 'order', '2', '2030-03-05')",
+			"select prescient.enqueue('order.late', 'order', '2', check_at => '2030-03-05')",
 			"select prescient.retry_failed(null, null, null, now() - interval '1 hour', 9, '2030-03-06', null)",
 			replace,
 		},

@@ -56,28 +56,29 @@ func ofOneKey() (calls []statement) {
 	const (
 		slot  = "2030-03-02 07:30:00Z" // of key 78 in fill
 		begun = "clock => '2030-03-05'"
-		waits = "select prescient.enqueue('remind', 'order', '78', '" + slot + "', clock => '2030-03-01')"
-		late  = "select prescient.enqueue('late', 'order', '78', '2030-03-09 12:00:00Z', clock => '2030-03-01')"
-		asks  = "select prescient.enqueue('remind', 'order', '78', '2030-03-07', " + begun
-		many  = "select prescient.enqueue_many('{remind,remind}', '{order,order}', '{78,79}', '{2030-03-07,2030-03-07}', '{null,null}', '{\"\",\"\"}', '{null,null}'"
+		later = "check_at => case when set_config('prescient_caller.clock', '2030-03-05', true) is not null then timestamptz '2030-03-07' end"
+		waits = "select prescient.enqueue('remind', 'order', '78', check_at => case when set_config('prescient_caller.clock', '2030-03-01', true) is not null then timestamptz '" + slot + "' end)"
+		late  = "select prescient.enqueue('late', 'order', '78', check_at => case when set_config('prescient_caller.clock', '2030-03-01', true) is not null then timestamptz '2030-03-09 12:00:00Z' end)"
+		asks  = "select prescient.enqueue('remind', 'order', '78', " + later
+		many  = "select prescient.enqueue_many('{remind,remind}', '{order,order}', '{78,79}', '{\"\",\"\"}', '{2030-03-07,2030-03-07}'"
 	)
 	for _, call := range [][]string{
-		{waits, "select prescient.enqueue('remind', 'order', '78', '2030-03-07')"},
-		{waits, "select prescient.enqueue('remind', 'order', '78', '2030-03-07', on_conflict => 'replace')"},
-		{waits, "select prescient.enqueue('remind', 'order', '78', '2030-03-07', on_conflict => 'push_back')"},
-		{waits, "select prescient.enqueue('remind', 'order', '78', '2030-03-07', unless_ended_within => '1 day')"},
+		{waits, "select prescient.enqueue('remind', 'order', '78', check_at => '2030-03-07')"},
+		{waits, "select prescient.enqueue('remind', 'order', '78', check_at => '2030-03-07', on_conflict => 'replace')"},
+		{waits, "select prescient.enqueue('remind', 'order', '78', check_at => '2030-03-07', on_conflict => 'push_back')"},
+		{waits, "select prescient.enqueue('remind', 'order', '78', check_at => '2030-03-07', unless_ended_within => '1 day')"},
 		{waits, asks + ")"},
 		{waits, asks + ", on_conflict => 'push_back')"},
 		{waits, asks + ", on_conflict => 'push_back')", asks + ", on_conflict => 'replace')"},
 		{waits, many + ")"},
-		{waits, many + ", " + begun + ")"},
+		{waits, many + ", payloads => case when set_config('prescient_caller.clock', '2030-03-05', true) is null then '{}'::text[] end)"},
 		{waits, many + ", on_conflict => 'push_back')"},
 		{waits, many + ", on_conflict => 'replace')"},
-		{waits, "select prescient.push_back('remind', 'order', '78', '2030-03-07')"},
-		{waits, "select prescient.push_back('remind', 'order', '78', '2030-03-07', " + begun + ")"},
-		{waits, "select prescient.reschedule('remind', 'order', '78', '2030-03-07')"},
-		{waits, asks + ", on_conflict => 'push_back')", "select prescient.reschedule('remind', 'order', '78', '2030-03-07')"},
-		{waits, asks + ", on_conflict => 'replace')", "select prescient.reschedule('remind', 'order', '78', '2030-03-07')"},
+		{waits, "select prescient.push_back('remind', 'order', '78', check_at => '2030-03-07')"},
+		{waits, "select prescient.push_back('remind', 'order', '78', " + later + ")"},
+		{waits, "select prescient.reschedule('remind', 'order', '78', check_at => '2030-03-07')"},
+		{waits, asks + ", on_conflict => 'push_back')", "select prescient.reschedule('remind', 'order', '78', check_at => '2030-03-07')"},
+		{waits, asks + ", on_conflict => 'replace')", "select prescient.reschedule('remind', 'order', '78', check_at => '2030-03-07')"},
 		{waits, "select prescient.cancel('remind', 'order', '78')"},
 		{waits, "select prescient.cancel_entity('order', '78')"},
 		{waits, theRow, "select prescient.end_row(next_check_at, job, id, 'remind', 'done') from the_row"},

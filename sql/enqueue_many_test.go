@@ -25,20 +25,18 @@ func TestTwoCallsOfEnqueueManyWithTheSameKeysNeverDeadlock(t *testing.T) {
 	} {
 		policy := test.policy
 		db := pgtest.New(t)
-		exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+		exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 		if test.requested {
-			exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-04', clock => '2030-03-02')")
+			exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('2030-03-02')::timestamptz::text, true) is not null then ('2030-03-04')::timestamptz end)")
 		}
 		enqueue := func(policy string) error {
 			_, err := db.ExecContext(t.Context(), `
 				select prescient.enqueue_many(
-					'{remind,remind,remind}', '{order,order,order}', '{3,2,1}', '{2030-03-05,2030-03-05,2030-03-05}', '{null,null,null}',
-					'{"","",""}', '{null,null,null}', $1, clock => '2030-03-02'
-				)`, policy)
+					'{remind,remind,remind}', '{order,order,order}', '{3,2,1}', item_keys => '{"","",""}', check_ats => case when set_config('prescient_caller.clock', ('2030-03-02')::timestamptz::text, true) is not null then ('{2030-03-05,2030-03-05,2030-03-05}')::timestamptz[] end, on_conflict => $1)`, policy)
 			return err
 		}
 		first := begin(t, db)
-		exec(t, first, "select prescient.enqueue('remind', 'order', '3', '2030-03-05', clock => '2030-03-02')")
+		exec(t, first, "select prescient.enqueue('remind', 'order', '3', check_at => case when set_config('prescient_caller.clock', ('2030-03-02')::timestamptz::text, true) is not null then ('2030-03-05')::timestamptz end)")
 		ended := make(chan error, 2)
 		go func() { ended <- enqueue("keep") }()
 		awaitWaits(t, db, 1)
@@ -63,16 +61,15 @@ func TestACancelOfAnEntityAndEnqueueManyNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	for _, job := range []string{"b", "a"} {
-		exec(t, db, "select prescient.enqueue($1, 'order', '1', '2030-03-05')", job)
+		exec(t, db, "select prescient.enqueue($1, 'order', '1', check_at => '2030-03-05')", job)
 	}
 	held := begin(t, db)
-	exec(t, held, "select prescient.push_back('b', 'order', '1', '2030-03-06')")
+	exec(t, held, "select prescient.push_back('b', 'order', '1', check_at => '2030-03-06')")
 	ended := make(chan error, 2)
 	for i, call := range []string{
 		"select prescient.cancel_entity('order', '1')",
 		`select prescient.enqueue_many(
-			'{a,b}', '{order,order}', '{1,1}', '{2030-03-07,2030-03-07}', '{null,null}', '{"",""}', '{null,null}', 'replace'
-		)`,
+			'{a,b}', '{order,order}', '{1,1}', item_keys => '{"",""}', check_ats => '{2030-03-07,2030-03-07}', on_conflict => 'replace')`,
 	} {
 		go func() {
 			_, err := db.ExecContext(t.Context(), call)

@@ -116,8 +116,8 @@ func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 	t.Parallel()
 	for first, query := range map[string]string{
-		"enqueue":      "select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
-		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
+		"enqueue":      "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')",
+		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}')",
 		"ensure_job":   "select prescient.ensure_job('remind')",
 		"job_numbers":  strings.ReplaceAll(pg.JobNumbers.In(pgsql.DefaultSchema), "$1", "'{remind,remind}'"),
 		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'", "$3", "false").Replace(pg.JobRegister.In(pgsql.DefaultSchema)),
@@ -129,7 +129,7 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 			db := pgtest.New(t)
 			before := get[int64](t, db, "select prescient.find_job('remind')")
 			exec(t, db, query)
-			exec(t, db, "select prescient.enqueue_many('{other,remind}', '{order,order}', '{3,3}', '{2030-03-01,2030-03-01}', '{null,null}', '{null,null}', '{null,null}')")
+			exec(t, db, "select prescient.enqueue_many('{other,remind}', '{order,order}', '{3,3}', item_keys => '{null,null}', check_ats => '{2030-03-01,2030-03-01}')")
 			number := get[int64](t, db, "select job from prescient.job where name = 'remind'")
 			if after := get[int64](t, db, "select prescient.find_job('remind')"); before != number || after != number {
 				t.Errorf("the number is %d, and was %d, then %d", number, before, after)
@@ -152,14 +152,14 @@ func TestAnEnqueueDoesNotWaitForATransactionThatBringsTheSameNewName(t *testing.
 			t.Parallel()
 			db := pgtest.New(t)
 			first, second := begin(t, db), begin(t, db)
-			exec(t, first, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+			exec(t, first, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 			exec(t, second, "set local lock_timeout = '1s'")
-			exec(t, second, "select prescient.enqueue('remind', 'order', '2', '2030-03-01')")
+			exec(t, second, "select prescient.enqueue('remind', 'order', '2', check_at => '2030-03-01')")
 			exec(t, second, "commit")
 			exec(t, first, end)
 
 			// The name finds its rows, even before the name has a row in table job.
-			if got := get[bool](t, db, "select prescient.reschedule('remind', 'order', '2', '2030-03-02') is not null"); !got {
+			if got := get[bool](t, db, "select prescient.reschedule('remind', 'order', '2', check_at => '2030-03-02') is not null"); !got {
 				t.Error("the row is not found")
 			}
 			if got := get[bool](t, db, "select prescient.cancel('remind', 'order', '2')"); !got {
@@ -168,7 +168,7 @@ func TestAnEnqueueDoesNotWaitForATransactionThatBringsTheSameNewName(t *testing.
 			if got := list(t, db, "select job_exec || ' ' || outcome from prescient.future_job_history"); !slices.Equal(got, []string{"remind cancelled"}) {
 				t.Errorf("history: %v", got)
 			}
-			exec(t, db, "select prescient.enqueue('remind', 'order', '3', '2030-03-01')")
+			exec(t, db, "select prescient.enqueue('remind', 'order', '3', check_at => '2030-03-01')")
 			if n := get[int](t, db, "select count(*) from prescient.job where name = 'remind'"); n != 1 {
 				t.Errorf("%d rows of the name", n)
 			}
@@ -181,8 +181,8 @@ func TestANameWhoseNumberIsTakenIsRefused(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, "insert into prescient.job (job, name) values (prescient.find_job('remind'), 'as it happens')")
 	for _, query := range []string{
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')",
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}')",
 	} {
 		if e := refused(t, db, pqerror.UniqueViolation, query); !strings.Contains(e.Message, "'as it happens'") || e.Hint == "" {
 			t.Errorf("%q, hint %q", e.Message, e.Hint)

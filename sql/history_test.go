@@ -188,7 +188,7 @@ func TestARowThatEndsWhileItsMonthIsMadeGoesThere(t *testing.T) {
 	t.Parallel()
 	db := inZone(t, "UTC")
 	exec(t, db, "select prescient.drop_history_months('9999-01-01')")
-	exec(t, db, "select prescient.enqueue('remind', 'order', 'first', '2099-01-01'), prescient.enqueue('remind', 'order', 'second', '2099-01-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', 'first', check_at => '2099-01-01'), prescient.enqueue('remind', 'order', 'second', check_at => '2099-01-01')")
 	exec(t, db, "select prescient.cancel('remind', 'order', 'first')")
 	maker := begin(t, db)
 	month := get[string](t, maker, "select prescient.make_history_month(clock_timestamp())")
@@ -274,7 +274,7 @@ func TestNothingWaitsForReadersOfHistory(t *testing.T) {
 		"a writer":            {"select prescient.cancel('remind', 'order', '1')", []string{drop}, []string{makeMonth}},
 		"one who dry-runs it": {"select prescient.drop_history_months('2031-02-01', true)", []string{makeMonth, drop}, nil},
 	} {
-		exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+		exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 		reader := begin(t, db)
 		exec(t, reader, test.read)
 		for _, query := range test.refused {
@@ -322,7 +322,7 @@ func TestAConditionReadsTheIndexOfItsMonths(t *testing.T) {
 		month := get[string](t, db, current)
 		tx := begin(t, db)
 		before := list(t, tx, scans)
-		exec(t, tx, `select prescient.enqueue('remind', 'order', $1, clock_timestamp(), unless_ended_within => '1 second')`, fmt.Sprint(2000+n))
+		exec(t, tx, `select prescient.enqueue('remind', 'order', $1, check_at => clock_timestamp(), unless_ended_within => '1 second')`, fmt.Sprint(2000+n))
 		after := slices.DeleteFunc(list(t, tx, scans), func(s string) bool { return slices.Contains(before, s) })
 		_ = tx.Rollback()
 		if get[string](t, db, current) != month {
@@ -405,7 +405,7 @@ func TestWhetherAKeyEndedLatelyTakesALookAtItsLastRow(t *testing.T) {
 		for range 7 { // more than five times, so that the function uses its generic plan, too
 			tx := begin(t, db)
 			before := get[int64](t, tx, read)
-			got := get[string](t, tx, "select action from prescient.enqueue('sync', 'tenant', '1', '2099-01-01', item_key => $1, unless_ended_within => '1 day')", item)
+			got := get[string](t, tx, "select action from prescient.enqueue('sync', 'tenant', '1', item_key => $1, check_at => '2099-01-01', unless_ended_within => '1 day')", item)
 			if n := get[int64](t, tx, read) - before; got != want || n > 10 {
 				t.Errorf("item %s: %s, want %s; it read %d rows of history", item, got, want, n)
 			}

@@ -24,17 +24,17 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 	}{
 		"no rows": {"select", []string{"11:30:00", "11:45:00", "12:00:00"}, "11:30:00"},
 		"rows that are not due": {
-			"select prescient.enqueue('remind', 'order', '1', '2030-03-01 11:45:00Z')",
+			"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 11:45:00Z')",
 			[]string{"11:30:00", "11:45:00", "12:00:00"},
 			"11:30:00",
 		},
 		"a row": {
-			"select prescient.enqueue('remind', 'order', '1', '2030-03-01 10:31:00Z')",
+			"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 10:31:00Z')",
 			[]string{"10:45:00", "11:00:00", "11:15:00", "11:30:00", "11:45:00", "12:00:00"},
 			"10:45:00",
 		},
 		"a row of a paused job": {
-			`select prescient.enqueue('remind', 'order', '1', '2030-03-01 10:31:00Z');
+			`select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 10:31:00Z');
 			update prescient.job set paused_at = now(), paused_by = 'me'`,
 			[]string{"10:45:00", "11:00:00", "11:15:00", "11:30:00", "11:45:00", "12:00:00"},
 			"10:45:00",

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	enqueueOne = "select prescient.enqueue('remind', 'order', $1, clock_timestamp() + interval '1 day')"
+	enqueueOne = "select prescient.enqueue('remind', 'order', $1, check_at => clock_timestamp() + interval '1 day')"
 	waiting    = `select exists (
 		select from pg_locks where not granted and relation = $1::regclass and mode = 'AccessExclusiveLock')`
 )

@@ -29,8 +29,8 @@ func TestTheSchemaGoesDownAndLeavesNothing(t *testing.T) {
 			if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
 				t.Fatal(err)
 			}
-			exec(t, db, "select "+schema.String()+".enqueue('remind', 'order', '1', clock_timestamp())")
-			exec(t, db, "select "+schema.String()+".enqueue('remind', 'order', '1', clock_timestamp(), on_conflict => 'replace')")
+			exec(t, db, "select "+schema.String()+".enqueue('remind', 'order', '1', check_at => clock_timestamp())")
+			exec(t, db, "select "+schema.String()+".enqueue('remind', 'order', '1', check_at => clock_timestamp(), on_conflict => 'replace')")
 			exec(t, db, "select "+schema.String()+".make_history_month('2031-01-01')")
 			for range 2 {
 				if err := pgsql.MigrateDown(t.Context(), db, schema); err != nil {

@@ -27,14 +27,14 @@ func TestAnApplicationCannotAimAtTheNumberOfAnotherJob(t *testing.T) {
 	db := withRoles(t, schema)
 	exec(t, db, "insert into aimed_at.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
 	for name := range hashesAlike {
-		exec(t, db, "select aimed_at.enqueue($1, 'orders', '42', '2030-03-01')", name)
+		exec(t, db, "select aimed_at.enqueue($1, 'orders', '42', check_at => '2030-03-01')", name)
 	}
 	for name, alike := range hashesAlike {
 		for call, found := range map[string]string{
-			"select aimed_at.cancel($1, 'orders', '42')":                           "false",
-			"select aimed_at.reschedule($1, 'orders', '42', '2100-01-01') is null": "true",
-			"select aimed_at.push_back($1, 'orders', '42', '2100-01-01') is null":  "true",
-			"select action from aimed_at.enqueue($1, 'orders', '42', now())":       "inserted",
+			"select aimed_at.cancel($1, 'orders', '42')":                                       "false",
+			"select aimed_at.reschedule($1, 'orders', '42', check_at => '2100-01-01') is null": "true",
+			"select aimed_at.push_back($1, 'orders', '42', check_at => '2100-01-01') is null":  "true",
+			"select action from aimed_at.enqueue($1, 'orders', '42', check_at => now())":       "inserted",
 		} {
 			if err := as(t, db, "aimed_at_app", func(tx *sqlx.Tx) error {
 				if got := get[string](t, tx, call, alike); got != found {
@@ -46,7 +46,7 @@ func TestAnApplicationCannotAimAtTheNumberOfAnotherJob(t *testing.T) {
 			}
 		}
 		// Under any of these names, a row is of no hindrance to the runs of the other.
-		exec(t, db, "select aimed_at.enqueue($1, 'x', '1', '2030-03-01')", alike)
+		exec(t, db, "select aimed_at.enqueue($1, 'x', '1', check_at => '2030-03-01')", alike)
 		if n := get[int](t, db, "select count(*) from aimed_at.register_jobs(array[$1, $2], '{null,null}', true) where name in ($1, $2)", name, alike); n != 2 {
 			t.Errorf("%d of %s and %s are registered", n, name, alike)
 		}
@@ -90,11 +90,11 @@ func TestANameWhoseNumberIsTakenFindsNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	takeNumber(t, db, "remind")
-	exec(t, db, "select prescient.enqueue('as it happens', 'order', '1', '2030-03-01')")
+	exec(t, db, "select prescient.enqueue('as it happens', 'order', '1', check_at => '2030-03-01')")
 	for _, call := range []string{
 		"not prescient.cancel('remind', 'order', '1')",
-		"prescient.reschedule('remind', 'order', '1', '2030-03-02') is null",
-		"prescient.push_back('remind', 'order', '1', '2030-03-02') is null",
+		"prescient.reschedule('remind', 'order', '1', check_at => '2030-03-02') is null",
+		"prescient.push_back('remind', 'order', '1', check_at => '2030-03-02') is null",
 	} {
 		if !get[bool](t, db, "select "+call) {
 			t.Errorf("want %s", call)
@@ -121,7 +121,7 @@ func TestAnEnqueueComparesTheNameAfterItHasWaitedForItsNumber(t *testing.T) {
 	takeNumber(t, first, "remind")
 	done := make(chan error, 1)
 	go func() {
-		_, err := second.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+		_, err := second.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 		done <- err
 	}()
 	awaitWaits(t, db, 1)
@@ -139,7 +139,7 @@ func TestCancelEntityLeavesTheRowsOfARuleWhoseNameHasNoRow(t *testing.T) {
 	exec(t, holder, "select pg_advisory_xact_lock(hashtextextended('prescient.job order.late', 0))")
 	exec(t, db, "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
 	exec(t, db, "select prescient.rule_wait('order.late', 'orders', '42', '2030-03-01')")
-	exec(t, db, "select prescient.enqueue('remind', 'orders', '42', '2030-03-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'orders', '42', check_at => '2030-03-01')")
 	if n := get[int](t, db, "select prescient.cancel_entity('orders', '42')"); n != 1 {
 		t.Errorf("%d checks ended, want that of the job", n)
 	}

@@ -23,8 +23,8 @@ func TestAPayloadIsBoundedInItsTextAndItsLevels(t *testing.T) {
 		deep:    "payload_is_nested_at_most_5000_levels_deep",
 	} {
 		for what, statement := range map[string]string{
-			"enqueue":      `select prescient.enqueue('remind', 'order', '1', clock_timestamp(), $1)`,
-			"enqueue_many": `select prescient.enqueue_many('{remind}', '{order}', '{1}', array[clock_timestamp()], array[$1], '{""}', '{null}', 'keep')`,
+			"enqueue":      `select prescient.enqueue('remind', 'order', '1', check_at => clock_timestamp(), payload => $1)`,
+			"enqueue_many": `select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{""}', check_ats => array[clock_timestamp()], on_conflict => 'keep', payloads => array[$1])`,
 			"insert": `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at, payload)
 				values (1, 'order', '1', '2030-03-01', '2030-03-01', $1)`,
 			"schedule": `insert into prescient.schedule (id, crontab, anchor, payload) values ('a', '@daily', '2030-03-01', $1)`,
@@ -34,7 +34,7 @@ func TestAPayloadIsBoundedInItsTextAndItsLevels(t *testing.T) {
 			}
 		}
 	}
-	exec(t, db, `select prescient.enqueue('remind', 'order', '1', clock_timestamp(), $1)`, fits)
-	exec(t, db, `select prescient.enqueue('remind', 'order', '2', clock_timestamp(), $1)`, strings.Repeat("[", 5000)+strings.Repeat("]", 5000))
+	exec(t, db, `select prescient.enqueue('remind', 'order', '1', check_at => clock_timestamp(), payload => $1)`, fits)
+	exec(t, db, `select prescient.enqueue('remind', 'order', '2', check_at => clock_timestamp(), payload => $1)`, strings.Repeat("[", 5000)+strings.Repeat("]", 5000))
 	refused(t, db, pqerror.CheckViolation, `update prescient.future_job set payload = $1`, numbers)
 }

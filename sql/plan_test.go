@@ -135,14 +135,14 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	for _, query := range []string{
 		strings.ReplaceAll(pg.JobShow.In(pgsql.DefaultSchema), "$3", "1000"),
 		strings.ReplaceAll(pg.JobRelated.In(pgsql.DefaultSchema), "$3", "'no group'"),
-		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep')",
-		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep', clock => '2030-03-05')", // its slot has begun
-		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'replace')",
-		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'push_back')",
-		"select prescient.enqueue_many('{remind}', array[$1], array[$2], '{2030-03-05}', '{null}', '{\"\"}', '{null}')",
-		"select prescient.enqueue_many('{remind}', array[$1], array[$2], '{2030-03-05}', '{null}', '{\"\"}', '{null}', clock => '2030-03-05')",
-		"select prescient.push_back('remind', $1, $2, '2030-03-06')",
-		"select prescient.reschedule('remind', $1, $2, '2030-03-07')",
+		"select prescient.enqueue('remind', $1, $2, check_at => '2030-03-05', on_conflict => 'keep')",
+		"select prescient.enqueue('remind', $1, $2, check_at => case when set_config('prescient_caller.clock', ('2030-03-05')::timestamptz::text, true) is not null then ('2030-03-05')::timestamptz end, on_conflict => 'keep')", // its slot has begun
+		"select prescient.enqueue('remind', $1, $2, check_at => '2030-03-05', on_conflict => 'replace')",
+		"select prescient.enqueue('remind', $1, $2, check_at => '2030-03-05', on_conflict => 'push_back')",
+		"select prescient.enqueue_many('{remind}', array[$1], array[$2], item_keys => '{\"\"}', check_ats => '{2030-03-05}')",
+		"select prescient.enqueue_many('{remind}', array[$1], array[$2], item_keys => '{\"\"}', check_ats => case when set_config('prescient_caller.clock', ('2030-03-05')::timestamptz::text, true) is not null then ('{2030-03-05}')::timestamptz[] end)",
+		"select prescient.push_back('remind', $1, $2, check_at => '2030-03-06')",
+		"select prescient.reschedule('remind', $1, $2, check_at => '2030-03-07')",
 		"select prescient.cancel('remind', $1, $2)",
 		"select prescient.cancel_entity($1, $2)",
 	} {

@@ -27,7 +27,7 @@ func TestARunLeavesANameToATransactionThatBringsIt(t *testing.T) {
 	db := pgtest.New(t)
 	bringing := db.MustBegin()
 	defer func() { _ = bringing.Rollback() }()
-	bringing.MustExec(`select prescient.enqueue('remind', 'order', '1', clock_timestamp())`)
+	bringing.MustExec(`select prescient.enqueue('remind', 'order', '1', check_at => clock_timestamp())`)
 	exec(t, db, `select prescient.register_jobs('{remind}', '{null}', false)`)
 	if err := bringing.Commit(); err != nil {
 		t.Fatal(err)

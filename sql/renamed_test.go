@@ -15,7 +15,7 @@ import (
 func TestMigrateRepairsTheFunctionsOfASchemaThatWasRenamed(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 	exec(t, db, "alter schema prescient rename to checks")
 	steps, err := pgsql.Migrations(t.Context(), db, "checks")
 	if err != nil || !slices.ContainsFunc(steps, func(m pgsql.Migration) bool { return m.Name == pgsql.FunctionsStep && !m.Applied }) {
@@ -29,7 +29,7 @@ func TestMigrateRepairsTheFunctionsOfASchemaThatWasRenamed(t *testing.T) {
 	if _, err := pgsql.ReadSetting(t.Context(), db, "checks"); err != nil {
 		t.Error(err)
 	}
-	exec(t, db, "select checks.enqueue('remind', 'order', '2', '2030-03-01')")
+	exec(t, db, "select checks.enqueue('remind', 'order', '2', check_at => '2030-03-01')")
 	if n := get[int](t, db, "select count(*) from checks.future_job"); n != 2 {
 		t.Errorf("%d rows wait", n)
 	}

@@ -222,7 +222,7 @@ func TestALoginWithoutARoleHasNoRightOnTheSchema(t *testing.T) {
 		t.Errorf("it may use tables: %q", got)
 	}
 	for _, statement := range []string{
-		"select * from no_right.future_job", "select * from no_right.enqueue('remind', 'order', '1', now())",
+		"select * from no_right.future_job", "select * from no_right.enqueue('remind', 'order', '1', check_at => now())",
 		"select * from no_right.settings()",
 	} {
 		err := as(t, db, "no_right_nobody", func(tx *sqlx.Tx) error {
@@ -318,13 +318,13 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 		exec(t, tx, "rollback to savepoint caught")
 		for _, call := range []string{
 			"settings()", "slot_ceil('2030-03-01')",
-			"enqueue('remind', 'order', '1', '2030-03-01')", "enqueue('remind', 'order', '1', '2030-03-02')",
-			"enqueue('remind', 'order', '1', '2030-03-02', on_conflict => 'replace')",
-			"enqueue('remind', 'order', '1', '2030-03-03', on_conflict => 'push_back', max_wait => '1 day')",
-			"enqueue('remind', 'order', '1', '2030-03-03', clock => '2030-03-04')",
-			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}')",
-			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}', 'push_back')",
-			"reschedule('remind', 'order', '1', '2030-03-05')", "push_back('remind', 'order', '1', '2030-03-06')",
+			"enqueue('remind', 'order', '1', check_at => '2030-03-01')", "enqueue('remind', 'order', '1', check_at => '2030-03-02')",
+			"enqueue('remind', 'order', '1', check_at => '2030-03-02', on_conflict => 'replace')",
+			"enqueue('remind', 'order', '1', check_at => '2030-03-03', on_conflict => 'push_back', max_wait => '1 day')",
+			"enqueue('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('2030-03-04')::timestamptz::text, true) is not null then ('2030-03-03')::timestamptz end)",
+			"enqueue_many('{remind}', '{order}', '{2}', item_keys => '{a}', check_ats => '{2030-03-01}')",
+			"enqueue_many('{remind}', '{order}', '{2}', item_keys => '{a}', check_ats => '{2030-03-01}', on_conflict => 'push_back')",
+			"reschedule('remind', 'order', '1', check_at => '2030-03-05')", "push_back('remind', 'order', '1', check_at => '2030-03-06')",
 			"cancel('remind', 'order', '1')", "cancel_entity('order', '2')",
 			"rule_wait('unshipped', 'order', '1', '2030-03-01')", "rule_wait('unshipped', 'order', '1', '2030-03-02', '{}')",
 			"rule_wait_many('unshipped', 'order', '{1,2}', '{2030-03-01,2030-03-01}')",
@@ -355,10 +355,10 @@ func TestAnApplicationCannotForgeTheChecksOfARule(t *testing.T) {
 		insert into forged_rule.rule (name, relation, definition) values ('unshipped', 'shop.orders', '{}');
 		select forged_rule.rule_wait('unshipped', 'orders', '1', '2030-03-01')`)
 	for _, call := range []string{
-		"enqueue('unshipped', 'orders', '2', '2030-03-01')",
-		"enqueue('unshipped', 'orders', '1', '2031-03-01', on_conflict => 'replace')",
-		"enqueue_many('{a,unshipped}', '{orders,orders}', '{2,2}', '{2030-03-01,2030-03-01}', '{null,null}', '{\"\",\"\"}', '{null,null}')",
-		"reschedule('unshipped', 'orders', '1', '2031-03-01')", "push_back('unshipped', 'orders', '1', '2031-03-01')",
+		"enqueue('unshipped', 'orders', '2', check_at => '2030-03-01')",
+		"enqueue('unshipped', 'orders', '1', check_at => '2031-03-01', on_conflict => 'replace')",
+		"enqueue_many('{a,unshipped}', '{orders,orders}', '{2,2}', item_keys => '{\"\",\"\"}', check_ats => '{2030-03-01,2030-03-01}')",
+		"reschedule('unshipped', 'orders', '1', check_at => '2031-03-01')", "push_back('unshipped', 'orders', '1', check_at => '2031-03-01')",
 		"cancel('unshipped', 'orders', '1')",
 		"cancel_keys('unshipped', 'orders', '{1}')", "rule_wait('unshipped', 'orders', '2', '2030-03-01')",
 		"rule_wait_many('unshipped', 'orders', '{2}', '{2030-03-01}')", "rule_resume('unshipped', 'orders', '2', '{2030-03-01}')",
@@ -378,7 +378,7 @@ func TestAnApplicationCannotForgeTheChecksOfARule(t *testing.T) {
 			t.Errorf("%s as an operator: %v", call, err)
 		}
 	}
-	exec(t, db, "select forged_rule.enqueue('remind', 'orders', '1', '2030-03-01'); set role forged_rule_nobody; select forged_rule.cancel_entity('orders', '1'); reset role")
+	exec(t, db, "select forged_rule.enqueue('remind', 'orders', '1', check_at => '2030-03-01'); set role forged_rule_nobody; select forged_rule.cancel_entity('orders', '1'); reset role")
 	if got := list(t, db, "select j.name from forged_rule.future_job f join forged_rule.job j using (job)"); !slices.Equal(got, []string{"unshipped"}) {
 		t.Errorf("waiting: %q", got)
 	}
@@ -404,7 +404,7 @@ func TestTheOwnerOfTriggersWritesOnlyForRules(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, call := range []string{"enqueue('unshipped', 'orders', '1', '2030-03-01')", "retime('unshipped', null, null, null, null, null)"} {
+	for _, call := range []string{"enqueue('unshipped', 'orders', '1', check_at => '2030-03-01')", "retime('unshipped', null, null, null, null, null)"} {
 		err := as(t, db, "only_rules_rules", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select only_rules."+call)
 			return err
@@ -422,9 +422,9 @@ func TestACheckIsOfTheRoleThatAskedForIt(t *testing.T) {
 	exec(t, db, "grant asked_by_app to asked_by_nobody")
 	tx := begin(t, db)
 	own := get[string](t, tx, "select session_user")
-	exec(t, tx, "select asked_by.enqueue('remind', 'order', '1', '2030-03-01')")
+	exec(t, tx, "select asked_by.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 	exec(t, tx, "set local role asked_by_nobody")
-	exec(t, tx, "select asked_by.enqueue('remind', 'order', '2', '2030-03-01')")
+	exec(t, tx, "select asked_by.enqueue('remind', 'order', '2', check_at => '2030-03-01')")
 	exec(t, tx, "reset role")
 	if diff := cmp.Diff([]string{own, "asked_by_nobody"}, list(t, tx, "select enqueued_by from asked_by.future_job order by entity_key")); diff != "" {
 		t.Error(diff)
@@ -632,16 +632,16 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	t.Parallel()
 	const schema = "rows_of_schedules"
 	db := withRoles(t, schema)
-	exec(t, db, `select rows_of_schedules.enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), '{"at": 1700000000}')`)
+	exec(t, db, `select rows_of_schedules.enqueue('schedule', 'schedule', 'payroll', check_at => clock_timestamp(), payload => '{"at": 1700000000}')`)
 	for _, call := range []string{
-		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), '{"at": 1}', item_key => 'twin')`,
-		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), on_conflict => 'replace')`,
-		`enqueue('schedule', 'schedule', 'payroll', clock_timestamp(), item_key => null)`,
-		`enqueue_many(array['x', 'schedule'], array['o', 'schedule'], array['1', 'p'], array[now(), now()], array[null, null]::text[],
-			array['', ''], array[null, null]::text[], 'keep')`,
+		`enqueue('schedule', 'schedule', 'payroll', item_key => 'twin', check_at => clock_timestamp(), payload => '{"at": 1}')`,
+		`enqueue('schedule', 'schedule', 'payroll', check_at => clock_timestamp(), on_conflict => 'replace')`,
+		`enqueue('schedule', 'schedule', 'payroll', item_key => null, check_at => clock_timestamp())`,
+		`enqueue_many(array['x', 'schedule'], array['o', 'schedule'], array['1', 'p'], array['', ''],
+			array[now(), now()])`,
 		`cancel('schedule', 'schedule', 'payroll')`,
-		`reschedule('schedule', 'schedule', 'payroll', clock_timestamp())`,
-		`push_back('schedule', 'schedule', 'payroll', clock_timestamp())`,
+		`reschedule('schedule', 'schedule', 'payroll', check_at => clock_timestamp())`,
+		`push_back('schedule', 'schedule', 'payroll', check_at => clock_timestamp())`,
 	} {
 		err := as(t, db, "rows_of_schedules_app", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select rows_of_schedules."+call)
@@ -671,10 +671,10 @@ func TestOnlyARunnerMayGiveAClock(t *testing.T) {
 	const schema = "replayed"
 	db := withRoles(t, schema)
 	for _, call := range []string{
-		`enqueue('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
-		`enqueue_many('{remind}', '{order}', '{1}', '{1970-01-02}', '{null}', '{""}', '{null}', clock => '1970-01-01')`,
-		`push_back('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
-		`reschedule('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
+		`enqueue('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('1970-01-01')::timestamptz::text, true) is not null then ('1970-01-02')::timestamptz end)`,
+		`enqueue_many('{remind}', '{order}', '{1}', item_keys => '{""}', check_ats => case when set_config('prescient_caller.clock', ('1970-01-01')::timestamptz::text, true) is not null then ('{1970-01-02}')::timestamptz[] end)`,
+		`push_back('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('1970-01-01')::timestamptz::text, true) is not null then ('1970-01-02')::timestamptz end)`,
+		`reschedule('remind', 'order', '1', check_at => case when set_config('prescient_caller.clock', ('1970-01-01')::timestamptz::text, true) is not null then ('1970-01-02')::timestamptz end)`,
 	} {
 		for role, may := range map[string]bool{"app": false, "runner": true, "operator": true, "owner": true} {
 			err := as(t, db, "replayed_"+role, func(tx *sqlx.Tx) error {

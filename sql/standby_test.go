@@ -50,7 +50,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 	}
 
 	enqueue := func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '"+noon+"')")
+		_, err := tx.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', check_at => '"+noon+"')")
 		return pg.ExplainMissing(err)
 	}
 	var open pg.Message

@@ -80,18 +80,18 @@ func TestAStatementForAnotherSchemaDoesNotNameTheDefaultOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, db, "drop schema prescient cascade")
-	if got := get[int64](t, db, `select id from order_checks.enqueue('remind', 'order', '1', clock_timestamp())`); got != 1 {
+	if got := get[int64](t, db, `select id from order_checks.enqueue('remind', 'order', '1', check_at => clock_timestamp())`); got != 1 {
 		t.Errorf("id %d", got)
 	}
 	for _, statement := range []string{
-		"select order_checks.reschedule('remind', 'order', '1', clock_timestamp() + interval '1 hour')",
-		"select order_checks.push_back('remind', 'order', '1', clock_timestamp() + interval '2 hours')",
-		"select order_checks.enqueue_many('{remind}', '{order}', '{2}', array[clock_timestamp()], '{null}', '{a}', '{null}')",
+		"select order_checks.reschedule('remind', 'order', '1', check_at => clock_timestamp() + interval '1 hour')",
+		"select order_checks.push_back('remind', 'order', '1', check_at => clock_timestamp() + interval '2 hours')",
+		"select order_checks.enqueue_many('{remind}', '{order}', '{2}', item_keys => '{a}', check_ats => array[clock_timestamp()])",
 		"select order_checks.make_history_months()",
 		"select order_checks.make_history_month('2031-01-01')",
 		"select order_checks.cancel('remind', 'order', '1')",
 		"select order_checks.cancel_entity('order', '2')",
-		"select order_checks.enqueue('remind', 'order', '3', '2030-03-01', clock => '2029-01-01')",
+		"select order_checks.enqueue('remind', 'order', '3', check_at => case when set_config('prescient_caller.clock', ('2029-01-01')::timestamptz::text, true) is not null then ('2030-03-01')::timestamptz end)",
 		"select order_checks.open_slot('2030-03-01', 'run', 1, 'me', '1 minute', '2030-03-01')",
 		"select order_checks.claim_rows('2030-03-01', 'run', 2, 'me', '1 minute', array[order_checks.ensure_job('remind')], 10)",
 		"update order_checks.slot_claim set allocated_until = 'epoch' where token = 2",

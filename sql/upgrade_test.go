@@ -72,7 +72,7 @@ func TestEveryRowOfVersion1ComesThroughTheMigrations(t *testing.T) {
 	if after := get[string](t, db, content); !get[bool](t, db, "select $1::jsonb @> $2::jsonb", after, before) {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	if action := get[string](t, db, "select action from prescient.enqueue('remind', 'order', '1', '2031-01-01')"); action != "kept" {
+	if action := get[string](t, db, "select action from prescient.enqueue('remind', 'order', '1', check_at => '2031-01-01')"); action != "kept" {
 		t.Errorf("the row that waits was %s", action)
 	}
 	if diff := cmp.Diff(dump(t, pgtest.New(t), "prescient"), dump(t, db, "prescient")); diff != "" {

@@ -24,7 +24,7 @@ func TestAChangeOfTheWidthMovesRowsUpwardOnlyAndOntoTheNewGrid(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
 		db := inZone(t, zone)
-		exec(t, db, `select prescient.enqueue('remind', 'order', n::text, timestamptz '`+noon+`' + n * interval '15 minutes', item_key => null) from generate_series(0, 399) as n`)
+		exec(t, db, `select prescient.enqueue('remind', 'order', n::text, item_key => null, check_at => timestamptz '`+noon+`' + n * interval '15 minutes') from generate_series(0, 399) as n`)
 		exec(t, db, "select prescient.set_width('30 minutes')")
 		for _, width := range []string{"15 minutes", "1 second", "1 minute", "10 minutes", "45 minutes", "8 hours", "5 seconds", "24 hours"} {
 			exec(t, db, "create temporary table before as select id, next_check_at, first_check_at from prescient.future_job")
@@ -66,11 +66,11 @@ func TestTheCheckOfTheGridFollowsTheWidth(t *testing.T) {
 	if e.Constraint != "future_job_on_grid" && !pgtest.OnCitus() { // Citus hides the name of the constraint
 		t.Errorf("refused by %s", e.Constraint)
 	}
-	if got := get[string](t, db, "select "+utc("slot")+" from prescient.enqueue('remind', 'order', '2', '2030-03-01 12:05:00Z')"); got != "2030-03-01 13:00:00" {
+	if got := get[string](t, db, "select "+utc("slot")+" from prescient.enqueue('remind', 'order', '2', check_at => '2030-03-01 12:05:00Z')"); got != "2030-03-01 13:00:00" {
 		t.Errorf("enqueued into %s", got)
 	}
-	exec(t, db, "select prescient.enqueue_many('{remind}', '{order}', '{3}', '{2030-03-01 12:05:00Z}', '{null}', '{null}', '{null}')")
-	exec(t, db, "select prescient.reschedule('remind', 'order', '2', '2030-03-01 14:05:00Z')")
+	exec(t, db, "select prescient.enqueue_many('{remind}', '{order}', '{3}', item_keys => '{null}', check_ats => '{2030-03-01 12:05:00Z}')")
+	exec(t, db, "select prescient.reschedule('remind', 'order', '2', check_at => '2030-03-01 14:05:00Z')")
 	want := []string{"2030-03-01 13:00:00", "2030-03-01 13:00:00", "2030-03-01 15:00:00"}
 	if diff := cmp.Diff(want, list(t, db, "select "+utc("next_check_at")+" from prescient.future_job order by 1")); diff != "" {
 		t.Error(diff)
@@ -80,7 +80,7 @@ func TestTheCheckOfTheGridFollowsTheWidth(t *testing.T) {
 func TestABadWidthIsRefusedByTheConstraintAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:05:00Z')")
 	want := dump(t, db, "prescient")
 	for _, width := range []string{"0", "-15 minutes", "500 milliseconds", "1.5 seconds", "7 minutes", "25 hours", "2 days", "1 month", "1 year"} {
 		e := refused(t, db, pqerror.CheckViolation, "select prescient.set_width($1)", width)
@@ -120,7 +120,7 @@ func TestAWidthOfOneDayHas24HoursOnEveryDay(t *testing.T) {
 			if got := get[string](t, db, "select "+utc("prescient.slot_ceil($1)"), asked); got != want {
 				t.Errorf("%s: slot of %s is %s, want %s", zone, asked, got, want)
 			}
-			exec(t, db, "select prescient.enqueue('remind', 'order', $1, $1::text::timestamptz)", asked)
+			exec(t, db, "select prescient.enqueue('remind', 'order', $1, check_at => $1::text::timestamptz)", asked)
 			for _, clock := range []string{asked} {
 				got := get[string](t, db, "select "+utc("prescient.due_slot('2029-01-01', $1)"), clock)
 				if got <= strings.TrimSuffix(clock, "Z") || get[bool](t, db, "select prescient.due_slot('2029-01-01', $1) - $1::timestamptz > interval '24 hours'", clock) {
@@ -148,7 +148,7 @@ func TestTheWidthStaysWhileASlotIsOpen(t *testing.T) {
 func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:00:00Z')")
 	for _, clock := range []string{"2030-03-01 12:00:00Z", "2030-03-01 12:07:00Z", "2030-03-01 13:00:00Z"} {
 		e := refused(t, db, pqerror.ObjectInUse, "select prescient.set_width('1 hour', $1)", clock)
 		if !strings.HasSuffix(e.Message, "due in slot 2030-03-01T12:00:00Z") || !strings.Contains(e.Hint, "catch-up, of a binary that has it") {
@@ -166,8 +166,8 @@ func TestTheWidthStaysWhileRowsOfThePastWait(t *testing.T) {
 func TestAChangeOfTheWidthSaysToResumeAPausedJobFirst(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('order.remind', 'order', '1', '2030-03-01 12:00:00Z')")
-	exec(t, db, "select prescient.enqueue('alert', 'order', '1', '2030-03-01 12:15:00Z')")
+	exec(t, db, "select prescient.enqueue('order.remind', 'order', '1', check_at => '2030-03-01 12:00:00Z')")
+	exec(t, db, "select prescient.enqueue('alert', 'order', '1', check_at => '2030-03-01 12:15:00Z')")
 	exec(t, db, "update prescient.job set paused_at = statement_timestamp(), paused_by = 'me' where name = 'order.remind'")
 	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
 	e := refused(t, db, pqerror.ObjectInUse, change)
@@ -187,7 +187,7 @@ func TestAChangeOfTheWidthQuotesTheNameOfAJobForAShell(t *testing.T) {
 	db := pgtest.New(t)
 	change := "select prescient.set_width('1 hour', '2030-03-01 12:20:00Z')"
 	for _, name := range []string{"order.remind", "x;id", "it's $HOME", `back\slash`} {
-		exec(t, db, "select prescient.enqueue($1, 'order', '1', '2030-03-01 12:00:00Z')", name)
+		exec(t, db, "select prescient.enqueue($1, 'order', '1', check_at => '2030-03-01 12:00:00Z')", name)
 		if e := refused(t, db, pqerror.ObjectInUse, change); !strings.HasSuffix(e.Hint, ": prescient jobs list --job "+spoken.Word(name)) {
 			t.Errorf("hint %q", e.Hint)
 		}
@@ -211,16 +211,16 @@ func TestTheWidthIsChangedIfStringsDoNotConformToTheStandard(t *testing.T) {
 func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]string{
-		"enqueue":               "select prescient.enqueue('remind', 'order', '2', '2030-03-01 12:05:00Z')",
-		"enqueue_many":          "select prescient.enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01 12:05:00Z}', '{null}', '{null}', '{null}')",
-		"enqueue_many, replace": "select prescient.enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01 12:05:00Z}', '{null}', '{}', '{null}', 'replace')",
-		"reschedule":            "select prescient.reschedule('remind', 'order', '1', '2030-03-01 12:05:00Z')",
-		"push_back":             "select prescient.push_back('remind', 'order', '1', '2030-03-01 12:05:00Z')",
+		"enqueue":               "select prescient.enqueue('remind', 'order', '2', check_at => '2030-03-01 12:05:00Z')",
+		"enqueue_many":          "select prescient.enqueue_many('{remind}', '{order}', '{2}', item_keys => '{null}', check_ats => '{2030-03-01 12:05:00Z}')",
+		"enqueue_many, replace": "select prescient.enqueue_many('{remind}', '{order}', '{2}', item_keys => '{}', check_ats => '{2030-03-01 12:05:00Z}', on_conflict => 'replace')",
+		"reschedule":            "select prescient.reschedule('remind', 'order', '1', check_at => '2030-03-01 12:05:00Z')",
+		"push_back":             "select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 12:05:00Z')",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
-			exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
+			exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:00:00Z')")
 			tx := begin(t, db)
 			exec(t, tx, "select prescient.set_width('1 hour')")
 			var wg sync.WaitGroup
@@ -247,7 +247,7 @@ func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) 
 	t.Parallel()
 	db := pgtest.New(t)
 	holder := begin(t, db)
-	exec(t, holder, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
+	exec(t, holder, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:00:00Z')")
 	pid := get[int](t, holder, "select pg_backend_pid()")
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
@@ -255,7 +255,7 @@ func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) 
 	var wg sync.WaitGroup
 	wg.Go(func() { _, change = db.ExecContext(ctx, "select prescient.set_width('1 hour')") })
 	awaitWaiting(t, db)
-	if _, err := db.ExecContext(ctx, "select prescient.enqueue('remind', 'order', '2', '2030-03-01 12:00:00Z')"); err != nil {
+	if _, err := db.ExecContext(ctx, "select prescient.enqueue('remind', 'order', '2', check_at => '2030-03-01 12:00:00Z')"); err != nil {
 		t.Errorf("somebody else: %v", err)
 	}
 	wg.Wait()

@@ -15,19 +15,19 @@ func TestPlainSQLWritesChecksWithDefaults(t *testing.T) {
 	db := pgtest.New(t)
 	const waiting = "select name || ' ' || entity_key || ' ' || " + "to_char(next_check_at at time zone 'UTC', 'HH24:MI') from prescient.future_job join prescient.job using (job) order by id"
 	for _, step := range []struct{ query, want string }{
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')", "inserted"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 18:05:00Z')", "kept"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:20:00Z', on_conflict => 'push_back')", "pushed_back"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:20:00Z', on_conflict => 'replace')", "replaced"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => 'b', payload => '{\"a\": 1}', group_key => 'g')", "inserted"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => null, on_conflict => 'error')", "inserted"},
-		{"select action from prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z', item_key => null, on_conflict => 'error')", "inserted"},
-		{"select " + utc("prescient.reschedule('remind', 'order', '1', '2030-03-01 14:01:00Z')"), "2030-03-01 14:15:00"},
-		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-01 14:16:00Z')"), "2030-03-01 14:30:00"},
-		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-01 13:00:00Z')"), "2030-03-01 14:30:00"},
-		{"select " + utc("prescient.push_back('remind', 'order', '1', '2030-03-05 13:00:00Z', '1 day')"), "2030-03-02 12:30:00"},
-		{"select coalesce(" + utc("prescient.push_back('remind', 'order', '2', '2030-03-05 13:00:00Z')") + ", 'none')", "none"},
-		{"select coalesce(" + utc("prescient.reschedule('remind', 'order', '1', '2030-03-05 13:00:00Z', 'nope')") + ", 'none')", "none"},
+		{"select action from prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:05:00Z')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 18:05:00Z')", "kept"},
+		{"select action from prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:20:00Z', on_conflict => 'push_back')", "pushed_back"},
+		{"select action from prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:20:00Z', on_conflict => 'replace')", "replaced"},
+		{"select action from prescient.enqueue('remind', 'order', '1', item_key => 'b', check_at => '2030-03-01 12:05:00Z', group_key => 'g', payload => '{\"a\": 1}')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', item_key => null, check_at => '2030-03-01 12:05:00Z', on_conflict => 'error')", "inserted"},
+		{"select action from prescient.enqueue('remind', 'order', '1', item_key => null, check_at => '2030-03-01 12:05:00Z', on_conflict => 'error')", "inserted"},
+		{"select " + utc("prescient.reschedule('remind', 'order', '1', check_at => '2030-03-01 14:01:00Z')"), "2030-03-01 14:15:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 14:16:00Z')"), "2030-03-01 14:30:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 13:00:00Z')"), "2030-03-01 14:30:00"},
+		{"select " + utc("prescient.push_back('remind', 'order', '1', check_at => '2030-03-05 13:00:00Z', max_wait => '1 day')"), "2030-03-02 12:30:00"},
+		{"select coalesce(" + utc("prescient.push_back('remind', 'order', '2', check_at => '2030-03-05 13:00:00Z')") + ", 'none')", "none"},
+		{"select coalesce(" + utc("prescient.reschedule('remind', 'order', '1', item_key => 'nope', check_at => '2030-03-05 13:00:00Z')") + ", 'none')", "none"},
 		{"select prescient.cancel('remind', 'order', '1')::text", "true"},
 		{"select prescient.cancel('remind', 'order', '1')::text", "false"},
 		{"select prescient.cancel('remind', 'order', '1', 'b')::text", "true"},
@@ -45,29 +45,29 @@ func TestPlainSQLWritesChecksWithDefaults(t *testing.T) {
 func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', 'x', '2030-03-01 12:00:00Z')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', 'x', check_at => '2030-03-01 12:00:00Z')")
 	before := dump(t, db, "prescient")
 	for query, code := range map[string]pqerror.Code{
-		"select prescient.enqueue('remind', 'order', '1', null)":                                                                    pqerror.NullValueNotAllowed,
-		"select prescient.enqueue('remind', 'order', '1', 'infinity')":                                                              pqerror.CheckViolation,
-		"select prescient.enqueue('remind', 'order', '1', '9999-12-31 00:00:01Z')":                                                  pqerror.CheckViolation,
-		"select prescient.enqueue('', 'order', '1', '2030-03-01')":                                                                  pqerror.CheckViolation,
-		"select prescient.enqueue(null, 'order', '1', '2030-03-01')":                                                                pqerror.NullValueNotAllowed,
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => 'drop')":                                     pqerror.InvalidParameterValue,
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => null)":                                       pqerror.InvalidParameterValue,
-		"select prescient.enqueue('remind', 'order', 'x', '2030-03-01', on_conflict => 'error')":                                    pqerror.UniqueViolation,
-		"select prescient.reschedule('remind', 'order', 'x', null)":                                                                 pqerror.NullValueNotAllowed,
-		"select prescient.reschedule('remind', 'order', 'x', 'infinity')":                                                           pqerror.CheckViolation,
-		"select prescient.push_back('remind', 'order', 'x', null)":                                                                  pqerror.NullValueNotAllowed,
-		"select prescient.push_back('remind', 'order', 'x', null, '1 day')":                                                         pqerror.NullValueNotAllowed,
-		"select prescient.push_back('remind', 'order', 'x', 'infinity')":                                                            pqerror.CheckViolation,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{null}', '{null}', '{null}', '{null}')":                       pqerror.NullValueNotAllowed,
-		"select prescient.enqueue_many('{remind,remind}', '{order,order}', '{1,2}', '{2030-03-01}', '{null}', '{null}', '{null}')":  pqerror.ArraySubscriptError,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1,2}', '{2030-03-01,2030-03-01}', '{null}', '{null}', '{null}')":    pqerror.ArraySubscriptError,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', 'drop')":         pqerror.InvalidParameterValue,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', null)":           pqerror.InvalidParameterValue,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{no json}', '{null}', '{null}')":              pqerror.InvalidTextRepresentation,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', 'replace', 'x')": pqerror.InvalidDatetimeFormat,
+		"select prescient.enqueue('remind', 'order', '1', check_at => null)":                                                                                         pqerror.NullValueNotAllowed,
+		"select prescient.enqueue('remind', 'order', '1', check_at => 'infinity')":                                                                                   pqerror.CheckViolation,
+		"select prescient.enqueue('remind', 'order', '1', check_at => '9999-12-31 00:00:01Z')":                                                                       pqerror.CheckViolation,
+		"select prescient.enqueue('', 'order', '1', check_at => '2030-03-01')":                                                                                       pqerror.CheckViolation,
+		"select prescient.enqueue(null, 'order', '1', check_at => '2030-03-01')":                                                                                     pqerror.NullValueNotAllowed,
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01', on_conflict => 'drop')":                                                          pqerror.InvalidParameterValue,
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01', on_conflict => null)":                                                            pqerror.InvalidParameterValue,
+		"select prescient.enqueue('remind', 'order', 'x', check_at => '2030-03-01', on_conflict => 'error')":                                                         pqerror.UniqueViolation,
+		"select prescient.reschedule('remind', 'order', 'x', check_at => null)":                                                                                      pqerror.NullValueNotAllowed,
+		"select prescient.reschedule('remind', 'order', 'x', check_at => 'infinity')":                                                                                pqerror.CheckViolation,
+		"select prescient.push_back('remind', 'order', 'x', check_at => null)":                                                                                       pqerror.NullValueNotAllowed,
+		"select prescient.push_back('remind', 'order', 'x', check_at => null, max_wait => '1 day')":                                                                  pqerror.NullValueNotAllowed,
+		"select prescient.push_back('remind', 'order', 'x', check_at => 'infinity')":                                                                                 pqerror.CheckViolation,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{null}')":                                                  pqerror.NullValueNotAllowed,
+		"select prescient.enqueue_many('{remind,remind}', '{order,order}', '{1,2}', item_keys => '{null}', check_ats => '{2030-03-01}')":                             pqerror.ArraySubscriptError,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1,2}', item_keys => '{null}', check_ats => '{2030-03-01,2030-03-01}')":                               pqerror.ArraySubscriptError,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}', on_conflict => 'drop')":                     pqerror.InvalidParameterValue,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}', on_conflict => null)":                       pqerror.InvalidParameterValue,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}', payloads => '{no json}')":                   pqerror.InvalidTextRepresentation,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{null}', check_ats => '{2030-03-01}', on_conflict => 'replace', max_wait => 'x')": pqerror.InvalidDatetimeFormat,
 	} {
 		refused(t, db, code, query)
 	}
@@ -78,7 +78,7 @@ func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 		t.Error("the row that waited is not as it was")
 	}
 	for _, at := range []string{"-infinity", "1969-07-20 20:17:00Z", "0044-03-15 12:00:00Z BC", "2020-01-01"} {
-		if !get[bool](t, db, "select slot > clock_timestamp() and slot <= clock_timestamp() + interval '15 minutes' from prescient.enqueue('remind', 'order', $1, $1::text::timestamptz)", at) {
+		if !get[bool](t, db, "select slot > clock_timestamp() and slot <= clock_timestamp() + interval '15 minutes' from prescient.enqueue('remind', 'order', $1, check_at => $1::text::timestamptz)", at) {
 			t.Errorf("asked for %s: not in the next slot", at)
 		}
 	}
@@ -87,31 +87,31 @@ func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 func TestARefusalNamesTheArgument(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	const two = "array['remind', 'remind'], array['order', 'order'], array['1', '2'], array['2030-03-01', '2030-03-02']::timestamptz[]"
+	const two = "array['remind', 'remind'], array['order', 'order'], array['1', '2'], check_ats => array['2030-03-01', '2030-03-02']::timestamptz[]"
 	for query, want := range map[string]string{
-		"enqueue(null, 'order', '1', '2030-03-01')":                                                       "job_exec is null",
-		"enqueue('remind', null, '1', '2030-03-01')":                                                      "entity_name is null",
-		"enqueue('remind', 'order', null, '2030-03-01')":                                                  "entity_key is null",
-		"enqueue('remind', 'order', '1', null)":                                                           "check_at is null",
-		"push_back('remind', 'order', null, '2030-03-01')":                                                "entity_key is null",
-		"reschedule('remind', null, '1', '2030-03-01')":                                                   "entity_name is null",
-		"enqueue('remind', 'order', '1', now() + interval '200 years')":                                   "must be within 100 years from now",
-		"reschedule('remind', 'order', '1', now() + interval '200 years')":                                "must be within 100 years from now",
-		"push_back('remind', 'order', '1', now() + interval '200 years')":                                 "must be within 100 years from now",
-		"enqueue('remind', 'order', '1', '2030-03-01', max_wait => '-1 day')":                             "max_wait is -1 days; it must not be negative",
-		"push_back('remind', 'order', '1', '2030-03-01', '-1 day')":                                       "max_wait is -1 days; it must not be negative",
-		"enqueue_many(" + two + ", '{null}', '{a,b}', '{null,null}')":                                     "payloads has 1 elements, and job_execs has 2",
-		"enqueue_many(" + two + ", null, '{a}', null)":                                                    "item_keys has 1 elements, and job_execs has 2",
-		"enqueue_many(" + two + ", null, null, '{a,b,c}')":                                                "group_keys has 3 elements, and job_execs has 2",
-		"enqueue_many(" + two + ", null, null, null, withins => '{1h}')":                                  "withins has 1 elements, and job_execs has 2",
-		"enqueue_many(" + two + ", null, null, null, unless_ended_withins => '{1h}')":                     "unless_ended_withins has 1 elements, and job_execs has 2",
-		"enqueue_many(" + two + ", null, null, null, max_wait => '-1 day')":                               "max_wait is -1 days; it must not be negative",
-		"enqueue_many('{a,b}', '{order,null}', '{1,2}', '{2030-03-01,2030-03-01}', null, null, null)":     "entity_names[2] is null",
-		"enqueue_many('{a,b}', '{order,order}', '{null,2}', '{2030-03-01,2030-03-01}', null, null, null)": "entity_keys[1] is null",
-		"enqueue_many('{a,null}', '{order,order}', '{1,2}', '{2030-03-01,2030-03-01}', null, null, null)": "job_execs[2] is null",
-		"enqueue_many('{a,b}', '{order,order}', '{1,2}', '{2030-03-01,null}', null, null, null)":          "check_ats[2] is null",
-		"enqueue_many('{a}', '{order}', '{1}', null, null, null, null)":                                   "check_ats has 0 elements, and job_execs has 1",
-		"enqueue_many('{a}', '{order}', '{1}', array[now() + interval '200 years'], null, null, null)":    "must be within 100 years from now",
+		"enqueue(null, 'order', '1', check_at => '2030-03-01')":                                                         "job_exec is null",
+		"enqueue('remind', null, '1', check_at => '2030-03-01')":                                                        "entity_name is null",
+		"enqueue('remind', 'order', null, check_at => '2030-03-01')":                                                    "entity_key is null",
+		"enqueue('remind', 'order', '1', check_at => null)":                                                             "check_at is null",
+		"push_back('remind', 'order', null, check_at => '2030-03-01')":                                                  "entity_key is null",
+		"reschedule('remind', null, '1', check_at => '2030-03-01')":                                                     "entity_name is null",
+		"enqueue('remind', 'order', '1', check_at => now() + interval '200 years')":                                     "must be within 100 years from now",
+		"reschedule('remind', 'order', '1', check_at => now() + interval '200 years')":                                  "must be within 100 years from now",
+		"push_back('remind', 'order', '1', check_at => now() + interval '200 years')":                                   "must be within 100 years from now",
+		"enqueue('remind', 'order', '1', check_at => '2030-03-01', max_wait => '-1 day')":                               "max_wait is -1 days; it must not be negative",
+		"push_back('remind', 'order', '1', check_at => '2030-03-01', max_wait => '-1 day')":                             "max_wait is -1 days; it must not be negative",
+		"enqueue_many(" + two + ", item_keys => '{a,b}', payloads => '{null}')":                                         "payloads has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", item_keys => '{a}')":                                                                 "item_keys has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", item_keys => null, group_keys => '{a,b,c}')":                                         "group_keys has 3 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", item_keys => null, withins => '{1h}')":                                               "withins has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", item_keys => null, unless_ended_withins => '{1h}')":                                  "unless_ended_withins has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", item_keys => null, max_wait => '-1 day')":                                            "max_wait is -1 days; it must not be negative",
+		"enqueue_many('{a,b}', '{order,null}', '{1,2}', item_keys => null, check_ats => '{2030-03-01,2030-03-01}')":     "entity_names[2] is null",
+		"enqueue_many('{a,b}', '{order,order}', '{null,2}', item_keys => null, check_ats => '{2030-03-01,2030-03-01}')": "entity_keys[1] is null",
+		"enqueue_many('{a,null}', '{order,order}', '{1,2}', item_keys => null, check_ats => '{2030-03-01,2030-03-01}')": "job_execs[2] is null",
+		"enqueue_many('{a,b}', '{order,order}', '{1,2}', item_keys => null, check_ats => '{2030-03-01,null}')":          "check_ats[2] is null",
+		"enqueue_many('{a}', '{order}', '{1}', item_keys => null, check_ats => null)":                                   "check_ats has 0 elements, and job_execs has 1",
+		"enqueue_many('{a}', '{order}', '{1}', item_keys => null, check_ats => array[now() + interval '200 years'])":    "must be within 100 years from now",
 	} {
 		if _, err := db.Exec("select from prescient." + query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", query, err, want)
@@ -120,7 +120,7 @@ func TestARefusalNamesTheArgument(t *testing.T) {
 	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 0 {
 		t.Errorf("%d rows", n)
 	}
-	exec(t, db, "select prescient.enqueue_many("+two+", null, '{a,b}', null)")
+	exec(t, db, "select prescient.enqueue_many("+two+", item_keys => '{a,b}')")
 	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 2 {
 		t.Errorf("%d rows of a call without payloads", n)
 	}
@@ -131,15 +131,15 @@ func TestAnEntityKeyMayBeANumberOrAUUID(t *testing.T) {
 	db := pgtest.New(t)
 	const uuid = "b3b1c0de-0000-4000-8000-000000000001"
 	for call, want := range map[string]string{
-		"'order', 42, '2030-03-01'":                    "42",
-		"'order', 43::bigint, '2030-03-01', '{}', 'a'": "43",
-		"'order', 44::smallint, now()":                 "44",
-		"'order', '" + uuid + "'::uuid, '2030-03-01'":  uuid,
+		"'order', 42, check_at => '2030-03-01'":                                                        "42",
+		"'order', 43::bigint, 'a', '2030-03-01', payload => '{}'":                                      "43",
+		"'order', 44::smallint, check_at => now()":                                                     "44",
+		"'order', '" + uuid + "'::uuid, check_at => '2030-03-01'":                                      uuid,
 		"entity_name => 'order', entity_key => 45, check_at => '2030-03-01', on_conflict => 'replace'": "45",
-		"'order', '46', '2030-03-01'":                                                           "46",
-		"'order', '47'::varchar, '2030-03-01', within => '1 hour'":                              "47",
-		"'order'::name, '48'::name, '2030-03-01'::date":                                         "48",
-		"entity_name => 'order', entity_key => '49', check_at => '2030-03-01', payload => null": "49",
+		"'order', '46', check_at => '2030-03-01'":                                                      "46",
+		"'order', '47'::varchar, check_at => '2030-03-01', within => '1 hour'":                         "47",
+		"'order'::name, '48'::name, check_at => '2030-03-01'::date":                                    "48",
+		"entity_name => 'order', entity_key => '49', check_at => '2030-03-01', payload => null":        "49",
 	} {
 		job := "'remind', "
 		if strings.HasPrefix(call, "entity_name") {
@@ -150,7 +150,7 @@ func TestAnEntityKeyMayBeANumberOrAUUID(t *testing.T) {
 			t.Errorf("%s: %d rows", call, n)
 		}
 	}
-	exec(t, db, "prepare asked as select prescient.enqueue('remind', 'order', $1, $2)")
+	exec(t, db, "prepare asked as select prescient.enqueue('remind', 'order', $1, check_at => $2)")
 	exec(t, db, "execute asked('50', '2030-03-01')")
 	for call, want := range map[string]string{
 		"'order', null, '2030-03-01'":         "entity_key is null",
@@ -203,8 +203,8 @@ func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 			}
 			exec(t, db, "select prescient.set_width('15 minutes')")
 			for key, day := range map[string]string{"1": "2030-03-09 12:00:00Z", "2": "2030-11-02 12:00:00Z", "3": "2030-04-06 12:00:00Z", "4": "2030-09-28 12:00:00Z"} {
-				exec(t, db, "select prescient.enqueue('remind', 'order', $1, $2)", key, day)
-				got := get[string](t, db, "select (prescient.push_back('remind', 'order', $1, '2031-01-01', '1 day') - $2::text::timestamptz)::text", key, day)
+				exec(t, db, "select prescient.enqueue('remind', 'order', $1, check_at => $2)", key, day)
+				got := get[string](t, db, "select (prescient.push_back('remind', 'order', $1, check_at => '2031-01-01', max_wait => '1 day') - $2::text::timestamptz)::text", key, day)
 				if got != "24:00:00" && got != "1 day" {
 					t.Errorf("a max_wait of a day after %s is %s", day, got)
 				}
@@ -216,23 +216,23 @@ func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:05:00Z')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:05:00Z')")
 	// A row that is only locked keeps its place; one that is written gets another.
 	place := get[string](t, db, "select ctid::text from prescient.future_job")
 	for _, query := range []string{
-		"select prescient.push_back('remind', 'order', '1', '2030-03-01 12:14:00Z')",
-		"select prescient.push_back('remind', 'order', '1', '2030-03-01 12:15:00Z')",
-		"select prescient.push_back('remind', 'order', '1', '2030-03-01 11:00:00Z')",
-		"select prescient.push_back('remind', 'order', '1', '2030-03-01 18:00:00Z', '14 minutes')",
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:10:00Z', on_conflict => 'push_back')",
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 18:00:00Z', on_conflict => 'keep')",
+		"select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 12:14:00Z')",
+		"select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 12:15:00Z')",
+		"select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 11:00:00Z')",
+		"select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 18:00:00Z', max_wait => '14 minutes')",
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 12:10:00Z', on_conflict => 'push_back')",
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01 18:00:00Z', on_conflict => 'keep')",
 	} {
 		exec(t, db, query)
 		if now := get[string](t, db, "select ctid::text from prescient.future_job"); now != place {
 			t.Errorf("it wrote the row: %s", query)
 		}
 	}
-	exec(t, db, "select prescient.push_back('remind', 'order', '1', '2030-03-01 12:16:00Z')")
+	exec(t, db, "select prescient.push_back('remind', 'order', '1', check_at => '2030-03-01 12:16:00Z')")
 	if now := get[string](t, db, "select ctid::text from prescient.future_job"); now == place {
 		t.Error("the row was not moved")
 	}
@@ -249,10 +249,10 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 	} {
 		for _, policy := range []string{"keep", "replace", "push_back"} {
 			for function, query := range map[string]string{
-				"enqueue": "select action from prescient.enqueue('remind', 'order', '1', now() + interval '1 day', on_conflict => $1)",
+				"enqueue": "select action from prescient.enqueue('remind', 'order', '1', check_at => now() + interval '1 day', on_conflict => $1)",
 				"enqueue_many": `select case when recorded > 0 then 'recorded' end
-					from prescient.enqueue_many('{remind}', '{order}', '{1}', array[now() + interval '1 day'], '{null}', '{""}', '{null}', $1)`,
-				"push_back": "select case when prescient.push_back('remind', 'order', '1', now() + interval '1 day') < now() and $1 <> '' then 'recorded' end",
+					from prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{""}', check_ats => array[now() + interval '1 day'], on_conflict => $1)`,
+				"push_back": "select case when prescient.push_back('remind', 'order', '1', check_at => now() + interval '1 day') < now() and $1 <> '' then 'recorded' end",
 			} {
 				tx := begin(t, db)
 				exec(t, tx, plainInsert, "remind", "order", "1", "", nil, begun, begun)
@@ -276,7 +276,7 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 func TestCancelByANullCancelsNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, `select prescient.enqueue(job, 'order', '1', '2030-03-01', item_key => item) from unnest('{remind,alert}'::text[]) as job, unnest('{"",a}'::text[]) as item`)
+	exec(t, db, `select prescient.enqueue(job, 'order', '1', item_key => item, check_at => '2030-03-01') from unnest('{remind,alert}'::text[]) as job, unnest('{"",a}'::text[]) as item`)
 	for _, call := range []string{
 		"cancel(null, 'order', '1')",
 		"cancel('remind', null, '1')",

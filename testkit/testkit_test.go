@@ -153,7 +153,7 @@ func TestAKitTakesTheDatabaseAndTheSchemaOfTheTest(t *testing.T) {
 func TestSQLOfTheApplicationIsPartOfTheStory(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
-	kit.DB.MustExec("select prescient.enqueue('remind', 'order', '42', $1)", testkit.Start.Add(time.Hour))
+	kit.DB.MustExec("select prescient.enqueue('remind', 'order', '42', check_at => $1)", testkit.Start.Add(time.Hour))
 	kit.RequireWaiting(order("remind").Key(), testkit.Start.Add(time.Hour))
 	kit.RunAll()
 	kit.RequireEnded(order("remind").Key(), jobs.OutcomeDone)

@@ -41,7 +41,7 @@ def place(order, broken=False):
     """The check exists if and only if the order does: leaving the block commits, an error rolls back."""
     with connect() as tx:
         tx.execute("insert into orders (id) values (%s)", [order])
-        tx.execute("select prescient.enqueue('order.unshipped', 'orders', %s, now() + interval '1 second')", [order])
+        tx.execute("select prescient.enqueue('order.unshipped', 'orders', %s, check_at => now() + interval '1 second')", [order])
         if broken:
             raise RuntimeError("the transaction is rolled back")
 

@@ -108,9 +108,8 @@ func (s *shop) place(n int) (slot string) {
 	s.Helper()
 	s.exec(`insert into orders (id) select generate_series(1, $1::int)`, n)
 	s.exec(`select prescient.enqueue_many(
-			array_agg('order.unshipped'::text), array_agg('orders'::text), array_agg(id::text),
-			array_agg(now() + interval '5 seconds'), array_agg(null::text), array_agg(''::text), array_agg(null::text)
-		) from orders`)
+			array_agg('order.unshipped'::text), array_agg('orders'::text), array_agg(id::text), array_agg(''::text),
+			array_agg(now() + interval '5 seconds')) from orders`)
 	slots := s.list(`select distinct to_char(next_check_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 		from prescient.future_job`)
 	if len(slots) != 1 {

@@ -11,7 +11,7 @@ returns trigger
 language plpgsql
 as $$
 begin
-    perform prescient.enqueue('order.unshipped', 'orders', new.id::text, new.placed_at + interval '48 hours');
+    perform prescient.enqueue('order.unshipped', 'orders', new.id::text, check_at => new.placed_at + interval '48 hours');
     return new;
 end
 $$;

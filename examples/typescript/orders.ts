@@ -44,7 +44,7 @@ async function tables(): Promise<void> {
 async function place(id: string, broken = false): Promise<void> {
   await inTransaction(async (tx) => {
     await tx.query("insert into orders (id) values ($1)", [id]);
-    await tx.query("select prescient.enqueue('order.unshipped', 'orders', $1, now() + interval '1 second')", [id]);
+    await tx.query("select prescient.enqueue('order.unshipped', 'orders', $1, check_at => now() + interval '1 second')", [id]);
     if (broken) throw new Error("the transaction is rolled back");
   });
 }

@@ -18,7 +18,7 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	t.Parallel()
 	url := pgtest.URL(t)
 	writes := begin(t, open(t, url, pgsql.Param("default_transaction_isolation", "serializable")))
-	exec(t, writes, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+	exec(t, writes, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 	db := open(t, url,
 		pgsql.Param("default_transaction_isolation", "serializable"), pgsql.Param("default_transaction_deferrable", "on"),
 		pgsql.Param("default_transaction_read_only", "on"), pgsql.Param("row_security", "on"), pgsql.Param("search_path", "nowhere"))
@@ -115,7 +115,7 @@ func TestNoSettingOfADatabaseEndsAStatementOrATransactionOfPrescient(t *testing.
 func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 	exec(t, db, `
 		create role row_security_app; create role row_security_runner; create role row_security_owner;
 		grant usage on schema prescient to row_security_app, row_security_runner;
@@ -140,14 +140,14 @@ func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 		end
 		$$`)
 	for query, role := range map[string]string{
-		"select prescient.enqueue('remind', 'order', '1', '2030-03-01')":                                            "app",
-		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{\"\"}', '{null}')": "app",
-		"select prescient.cancel('remind', 'order', '1')":                                                           "app",
-		"select prescient.cancel_entity('order', '1')":                                                              "app",
-		"select prescient.reschedule('remind', 'order', '1', '2030-03-05')":                                         "app",
-		"select prescient.push_back('remind', 'order', '1', '2030-03-05')":                                          "app",
-		"select * from prescient.why('order', '1')":                                                                 "runner",
-		"select prescient.begin_check(('2030-03-01', prescient.find_job('remind'), 1, false, '', '1s', '1s', ''))":  "runner",
+		"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')":                                      "app",
+		"select prescient.enqueue_many('{remind}', '{order}', '{1}', item_keys => '{\"\"}', check_ats => '{2030-03-01}')": "app",
+		"select prescient.cancel('remind', 'order', '1')":                                                                 "app",
+		"select prescient.cancel_entity('order', '1')":                                                                    "app",
+		"select prescient.reschedule('remind', 'order', '1', check_at => '2030-03-05')":                                   "app",
+		"select prescient.push_back('remind', 'order', '1', check_at => '2030-03-05')":                                    "app",
+		"select * from prescient.why('order', '1')":                                                                       "runner",
+		"select prescient.begin_check(('2030-03-01', prescient.find_job('remind'), 1, false, '', '1s', '1s', ''))":        "runner",
 	} {
 		tx := begin(t, db)
 		exec(t, tx, "set local role row_security_"+role)

@@ -132,7 +132,7 @@ func TestAPlanTellsWhatWaitsInItsSlotsAlready(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.rows(3, 4)
-	s.exec("select prescient.enqueue('other', 'order', n::text, " + at("05 09:00") + ") from generate_series(1, 7) as n")
+	s.exec("select prescient.enqueue('other', 'order', n::text, check_at => " + at("05 09:00") + ") from generate_series(1, 7) as n")
 	file := with(unshipped, "overdue: fire")
 	var got []string
 	for _, c := range s.plan(file).Rules[0].Slots {
@@ -584,7 +584,7 @@ func TestRemoveLeavesNothingBehind(t *testing.T) {
 	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 09:00") + " from generate_series(1, 250) as n")
 	s.apply(unshipped)
 	s.exec("insert into prescient.rule_fired (job, entity_key, since, step) values (prescient.find_job('order.unshipped'), '1', now(), 'a'), (7, '1', now(), 'a')")
-	s.exec("select prescient.enqueue('another', 'order', '1', now())")
+	s.exec("select prescient.enqueue('another', 'order', '1', check_at => now())")
 	removed, err := s.store.Remove(t.Context(), "order.unshipped", nil)
 	if err != nil || removed != (rulestore.Removed{Cancelled: 250, Forgotten: 1}) {
 		t.Errorf("%+v, %v", removed, err)
@@ -1177,7 +1177,7 @@ func TestAnUpdateToAnEqualValueCounts(t *testing.T) {
 func TestChecksThatWaitForTheNameOfANewRuleAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.exec("select prescient.enqueue('order.unshipped', 'orders', '1', now())")
+	s.exec("select prescient.enqueue('order.unshipped', 'orders', '1', check_at => now())")
 	_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
 	if err == nil || !strings.Contains(err.Error(), "line 3: rule order.unshipped: name: 1 check of job order.unshipped wait") {
 		t.Errorf("error %v", err)

@@ -117,8 +117,7 @@ func (m *mutator) inStore(ctx context.Context, random *rand.Rand, s *story, what
 		if policy == "" {
 			policy = what
 		}
-		return tx.GetContext(ctx, &a.action, "select action from "+schemas[0]+`.enqueue($1, 'torture', $2, $3,
-			on_conflict => $4, group_key => $5)`, s.job, s.key, a.at, policy, "group "+s.key[len(s.key)-1:])
+		return tx.GetContext(ctx, &a.action, "select action from "+schemas[0]+`.enqueue($1, 'torture', $2, check_at => $3, group_key => $5, on_conflict => $4)`, s.job, s.key, a.at, policy, "group "+s.key[len(s.key)-1:])
 	})
 	a.ended = time.Now()
 	m.mu.Lock()

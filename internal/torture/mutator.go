@@ -120,13 +120,13 @@ func (m *mutator) ask(ctx context.Context, random *rand.Rand, s *story, what str
 			return err
 		case "reschedule":
 			var slot sql.NullTime
-			err := tx.GetContext(ctx, &slot, "select prescient.reschedule($1, 'torture', $2, $3)", s.job, s.key, a.at)
+			err := tx.GetContext(ctx, &slot, "select prescient.reschedule($1, 'torture', $2, check_at => $3)", s.job, s.key, a.at)
 			a.action = fmt.Sprint(slot.Valid)
 			return err
 		}
 		policy := map[string]string{"enqueue": "keep", "replace": "replace", "push_back": "push_back"}[what]
 		return tx.GetContext(ctx, &a.action,
-			"select action from prescient.enqueue($1, 'torture', $2, $3, on_conflict => $4)", s.job, s.key, a.at, policy)
+			"select action from prescient.enqueue($1, 'torture', $2, check_at => $3, on_conflict => $4)", s.job, s.key, a.at, policy)
 	})
 	a.ended = time.Now()
 	m.mu.Lock()
@@ -149,8 +149,8 @@ func (m *mutator) bulk(ctx context.Context, random *rand.Rand, worker, n int, mi
 	a.known = m.commit(ctx, random, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			select prescient.enqueue_many(
-				array_agg($1::text), array_agg('torture'::text), array_agg(k), array_agg($2::timestamptz),
-				array_agg(null::text), array_agg(''::text), array_agg(null::text))
+				array_agg($1::text), array_agg('torture'::text), array_agg(k), array_agg(''::text),
+				array_agg($2::timestamptz))
 			from unnest(string_to_array($3, ',')) as k`, job, a.at, strings.Join(keys, ","))
 		return err
 	})

@@ -51,7 +51,7 @@ create table shop.orders (id bigint primary key, placed_at timestamptz not null,
 create table shop.effect (id bigint not null);
 insert into shop.thing select n, 'epoch' from generate_series(1000000, 1020000) as n;
 select count(*) from generate_series(1000000, 1020000) as n,
-    prescient.enqueue('thing.check', 'things', n::text, now() + interval '2 days', payload => '{"far": true}');
+    prescient.enqueue('thing.check', 'things', n::text, check_at => now() + interval '2 days', payload => '{"far": true}');
 insert into shop.orders select n, now() + interval '2 days', null from generate_series(1000000, 1005000) as n;
 `
 
@@ -265,7 +265,7 @@ func (a *application) write() error {
 	if _, err := tx.ExecContext(ctx, thing, n); err != nil {
 		return err
 	}
-	const enqueue = "select * from prescient.enqueue('thing.check', 'things', $1, clock_timestamp() + $2::interval)"
+	const enqueue = "select * from prescient.enqueue('thing.check', 'things', $1, check_at => clock_timestamp() + $2::interval)"
 	if _, err := tx.ExecContext(ctx, enqueue, strconv.FormatInt(n, 10), soon); err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func beginRequests(t *testing.T, db *sqlx.DB) {
 	execute(t, db, `
 		select prescient.ensure_job('thing.asked');
 		update prescient.job set paused_at = now(), paused_by = 'test' where name = 'thing.asked';
-		select prescient.enqueue('thing.asked', 'things', key, now()) from unnest(array ['before', 'pushed', 'after']) as key`)
+		select prescient.enqueue('thing.asked', 'things', key, check_at => now()) from unnest(array ['before', 'pushed', 'after']) as key`)
 }
 
 // request requests another check of a row that is due. The value is of the version of the schema.
@@ -384,8 +384,7 @@ func request(t *testing.T, db *sqlx.DB, key, onConflict string) {
 	t.Helper()
 	action := get[string](t, db, `
 		select action from prescient.enqueue(
-			'thing.asked', 'things', $1, now() + interval '1 second', payload => jsonb_build_object('of', $1::text), on_conflict => $2
-		)`, key, onConflict)
+			'thing.asked', 'things', $1, check_at => now() + interval '1 second', on_conflict => $2, payload => jsonb_build_object('of', $1::text))`, key, onConflict)
 	if action != "recorded" {
 		t.Errorf("the request of %s was %s", key, action)
 	}
@@ -450,7 +449,7 @@ func checkRefusal(t *testing.T, w *world, db *sqlx.DB, old, next binary) {
 	execute(t, db, "update prescient.setting set min_code_version = schema_version")
 	p.says("the database was migrated by a newer version of prescient: install that version")
 	execute(t, db, `insert into shop.thing values (0, 'epoch');
-		select prescient.enqueue('thing.check', 'things', '0', clock_timestamp())`)
+		select prescient.enqueue('thing.check', 'things', '0', check_at => clock_timestamp())`)
 	for _, command := range []string{"run", "catch-up", "status", "migrate up", "jobs list"} {
 		out, code := w.do(old, strings.Fields(command)...)
 		if code != 1 || !strings.Contains(out, "newer version of prescient") {

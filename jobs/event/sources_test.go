@@ -13,7 +13,7 @@ import (
 
 // publishing are the packages whose checks write events in their transaction. Nothing of them may send an event, because a
 // network that is slow or down would then hold a transaction of the database open, and fail checks.
-var publishing = []string{"../schedule", "../rule", "../sqljob", "outbox", "deadletter"}
+var publishing = []string{"../schedule", "../rule", "../sqljob", "outbox", "../../internal/deadletter", "../../internal/rulestore"}
 
 // sending are imports that reach a network, except that of the database.
 var sending = []string{

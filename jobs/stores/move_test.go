@@ -356,7 +356,7 @@ func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for what, statements := range map[string][2]string{
-		"Waiting": {"select prescient.enqueue('remind', 'order', '1', '2030-03-02')", "select prescient.cancel_entity('order', '1')"},
+		"Waiting": {"select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-02')", "select prescient.cancel_entity('order', '1')"},
 		"Schedules": {
 			"insert into prescient.schedule (id, crontab, anchor, paused) values ('a', '0 * * * *', '2030-03-01', true)", "delete from prescient.schedule",
 		},
@@ -559,7 +559,7 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	t.Parallel()
 	w := setup(t)
 	exec(t, w.b, "select prescient.set_width('1 second')")
-	exec(t, w.b, "select prescient.enqueue('remind', 'order', '1', clock_timestamp())")
+	exec(t, w.b, "select prescient.enqueue('remind', 'order', '1', check_at => clock_timestamp())")
 	exec(t, w.b, `insert into prescient.slot_run (slot, state, kind, planned) select next_check_at, 'open', 'run', 1 from prescient.future_job`)
 	exec(t, w.b, `insert into prescient.slot_job (slot, job, planned, cursor) select next_check_at, job, 1, id from prescient.future_job`)
 	for !get[bool](t, w.b, "select next_check_at <= clock_timestamp() from prescient.future_job") {

@@ -1,4 +1,4 @@
--- Enqueues one check. A null item_key makes it anonymous. If the key waits already, on_conflict
+-- Enqueues one check. check_at must be given: it has a default only because the key comes before it. A null item_key makes it anonymous. If the key waits already, on_conflict
 -- decides: keep (the waiting row stays), replace (it goes to history and the new row takes its
 -- place), push_back (see there; max_wait is only for it) or error (unique_violation).
 -- action tells what was done: inserted, kept, replaced, pushed_back, recorded or recent.
@@ -17,21 +17,22 @@
 -- transaction. So the call is recorded on the row, as a request; see record_request. The
 -- transaction that records the outcome of the check honours it; see honour. action is then
 -- recorded, and id and slot are those of the due row. error refuses a due row too.
+-- The setting prescient_caller.clock of a runner's session takes the place of the database's clock, to replay the past or the
+-- future. Any other role that sets it gets an error; see require_runner.
 -- The row of a schedule belongs to the schedule. Its changes hold the schedule's lock, and may
 -- replace the row.
 create or replace function prescient.enqueue(
     job_exec    text,
     entity_name text,
     entity_key  text,
-    check_at    timestamptz,
-    payload     jsonb default null,
     item_key    text default '',
+    check_at    timestamptz default null,
     group_key   text default null,
     on_conflict text default 'keep',
     max_wait    interval default null,
-    clock       timestamptz default null,
     within      interval default null,
     unless_ended_within interval default null,
+    payload     jsonb default null,
     out id      bigint,
     out slot    timestamptz,
     out action  text
@@ -43,6 +44,7 @@ set row_security = off
 as $$
 #variable_conflict use_column
 declare
+    clock  timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     width  interval;
     number bigint;
     plain  boolean; -- the name is an application's, and only the key decides
@@ -53,11 +55,11 @@ begin
     select
         s.width, j.job,
         j.job is not null and r.name is null and enqueue.job_exec <> 'schedule'
-        and num_nulls(enqueue.entity_name, enqueue.entity_key) = 0
+        and num_nulls(enqueue.entity_name, enqueue.entity_key, enqueue.check_at) = 0
         and enqueue.check_at <= statement_timestamp() + interval '100 years'
         and (enqueue.max_wait is null or enqueue.max_wait >= interval '0')
         and enqueue.on_conflict in ('keep', 'replace', 'push_back', 'error')
-        and num_nonnulls(enqueue.clock, enqueue.within, enqueue.unless_ended_within) = 0
+        and num_nonnulls(clock, enqueue.within, enqueue.unless_ended_within) = 0
     into width, number, plain
     from prescient.setting s
     left join prescient.job j on j.name = enqueue.job_exec
@@ -88,9 +90,9 @@ begin
     into enqueue.id, enqueue.slot, enqueue.action
     from prescient.enqueue_slowly(
         enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at, enqueue.payload, enqueue.item_key, enqueue.group_key,
-        enqueue.on_conflict, enqueue.max_wait, enqueue.clock, enqueue.within, enqueue.unless_ended_within,
+        enqueue.on_conflict, enqueue.max_wait, clock, enqueue.within, enqueue.unless_ended_within,
         case when plain then number end, enqueue.id, enqueue.slot
     ) as e;
 end
 $$;
-revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval, interval) from public;
+revoke all on function prescient.enqueue(text, text, text, text, timestamptz, text, text, interval, interval, interval, jsonb) from public;

@@ -1,17 +1,17 @@
 -- enqueue for an entity_key that is a number or a uuid, such as an id: its text is the key. Any other type is an error,
--- because its text may depend on the session. It has no clock.
+-- because its text may depend on the session.
 create or replace function prescient.enqueue(
     job_exec    text,
     entity_name text,
     entity_key  anynonarray,
-    check_at    timestamptz,
-    payload     jsonb default null,
     item_key    text default '',
+    check_at    timestamptz default null,
     group_key   text default null,
     on_conflict text default 'keep',
     max_wait    interval default null,
     within      interval default null,
     unless_ended_within interval default null,
+    payload     jsonb default null,
     out id      bigint,
     out slot    timestamptz,
     out action  text
@@ -28,10 +28,10 @@ begin
     into enqueue.id, enqueue.slot, enqueue.action
     from prescient.enqueue(
         job_exec => enqueue.job_exec, entity_name => enqueue.entity_name, entity_key => enqueue.entity_key::text,
-        check_at => enqueue.check_at, payload => enqueue.payload, item_key => enqueue.item_key,
+        item_key => enqueue.item_key, check_at => enqueue.check_at,
         group_key => enqueue.group_key, on_conflict => enqueue.on_conflict, max_wait => enqueue.max_wait,
-        within => enqueue.within, unless_ended_within => enqueue.unless_ended_within
+        within => enqueue.within, unless_ended_within => enqueue.unless_ended_within, payload => enqueue.payload
     ) as e;
 end
 $$;
-revoke all on function prescient.enqueue(text, text, anynonarray, timestamptz, jsonb, text, text, text, interval, interval, interval) from public;
+revoke all on function prescient.enqueue(text, text, anynonarray, text, timestamptz, text, text, interval, interval, interval, jsonb) from public;

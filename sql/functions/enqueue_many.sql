@@ -1,5 +1,5 @@
--- Enqueues many checks, given as arrays of one length, and counts what was done. Null stands for an array of nulls
--- after check_ats. It writes rows in
+-- Enqueues many checks, given as arrays of one length, and counts what was done. Null stands for an array of nulls, and
+-- a null item_key for an anonymous check. It writes rows in
 -- the order of their keys, so that two calls never deadlock. A key given twice counts as two calls,
 -- in order. withins are the within of each; null: no check has one. unless_ended_withins likewise;
 -- with any, the call writes row by row. A trigger that suppresses a row ends the call with an
@@ -8,15 +8,14 @@ create or replace function prescient.enqueue_many(
     job_execs    text[],
     entity_names text[],
     entity_keys  text[],
-    check_ats    timestamptz[],
-    payloads     text[],
     item_keys    text[],
-    group_keys   text[],
+    check_ats    timestamptz[],
+    group_keys   text[] default null,
     on_conflict  text default 'keep',
     max_wait     interval default null,
-    clock        timestamptz default null,
     withins      interval[] default null,
     unless_ended_withins interval[] default null,
+    payloads     text[] default null,
     out inserted    bigint,
     out kept        bigint,
     out replaced    bigint,
@@ -33,6 +32,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+    clock          timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     grid           interval;
     first          timestamptz;
     later          timestamptz;
@@ -60,11 +60,11 @@ begin
         (2, 'entity_names', coalesce(cardinality(entity_names), 0), array_position(entity_names, null)),
         (3, 'entity_keys', coalesce(cardinality(entity_keys), 0), array_position(entity_keys, null)),
         (4, 'check_ats', coalesce(cardinality(check_ats), 0), array_position(check_ats, null)),
-        (5, 'payloads', cardinality(payloads), null),
-        (6, 'item_keys', cardinality(item_keys), null),
-        (7, 'group_keys', cardinality(group_keys), null),
-        (8, 'withins', cardinality(withins), null),
-        (9, 'unless_ended_withins', cardinality(unless_ended_withins), null)
+        (5, 'item_keys', cardinality(item_keys), null),
+        (6, 'group_keys', cardinality(group_keys), null),
+        (7, 'withins', cardinality(withins), null),
+        (8, 'unless_ended_withins', cardinality(unless_ended_withins), null),
+        (9, 'payloads', cardinality(payloads), null)
     ) as a (nth, name, size, gap)
     where a.gap is not null or a.size <> coalesce(cardinality(job_execs), 0)
     order by a.nth
@@ -234,8 +234,8 @@ begin
                 case (
                     select e.action
                     from prescient.enqueue(
-                        begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
-                        'keep', null, enqueue_many.clock, begun.within
+                        begun.job_exec, begun.entity_name, begun.entity_key, begun.item_key, begun.check_at, begun.group_key,
+                        within => begun.within, payload => begun.payload::jsonb
                     ) as e
                 )
                     when 'recorded' then
@@ -268,9 +268,9 @@ begin
         order by entity_name collate "C", entity_key collate "C", job_exec collate "C", item_key collate "C", nth
     ) as g,
     lateral prescient.enqueue(
-        g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
-        enqueue_many.on_conflict, enqueue_many.max_wait, enqueue_many.clock, g.within, g.unless_ended_within
+        g.job_exec, g.entity_name, g.entity_key, g.item_key, g.check_at, g.group_key,
+        enqueue_many.on_conflict, enqueue_many.max_wait, g.within, g.unless_ended_within, g.payload::jsonb
     ) as e;
 end
 $$;
-revoke all on function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[], interval[]) from public;
+revoke all on function prescient.enqueue_many(text[], text[], text[], text[], timestamptz[], text[], text, interval, interval[], interval[], text[]) from public;

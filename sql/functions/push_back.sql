@@ -8,10 +8,9 @@ create or replace function prescient.push_back(
     job_exec    text,
     entity_name text,
     entity_key  text,
-    check_at    timestamptz,
-    max_wait    interval default null,
     item_key    text default '',
-    clock       timestamptz default null,
+    check_at    timestamptz default null,
+    max_wait    interval default null,
     within      interval default null
 )
 returns timestamptz
@@ -24,6 +23,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+    clock   timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     seconds integer := prescient.within_seconds(within);
 begin
     perform prescient.require_rights(push_back.job_exec);
@@ -46,4 +46,4 @@ begin
     );
 end
 $$;
-revoke all on function prescient.push_back(text, text, text, timestamptz, interval, text, timestamptz, interval) from public;
+revoke all on function prescient.push_back(text, text, text, text, timestamptz, interval, interval) from public;

@@ -5,9 +5,8 @@ create or replace function prescient.reschedule(
     job_exec    text,
     entity_name text,
     entity_key  text,
-    check_at    timestamptz,
     item_key    text default '',
-    clock       timestamptz default null
+    check_at    timestamptz default null
 )
 returns timestamptz
 language plpgsql
@@ -19,6 +18,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+    clock   timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     waiting record;
     target  timestamptz;
     asked   prescient.request;
@@ -66,4 +66,4 @@ begin
     return target;
 end
 $$;
-revoke all on function prescient.reschedule(text, text, text, timestamptz, text, timestamptz) from public;
+revoke all on function prescient.reschedule(text, text, text, text, timestamptz) from public;

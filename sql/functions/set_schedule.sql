@@ -7,7 +7,6 @@ create or replace function prescient.set_schedule(
     id        text,
     crontab   text,
     timezone  text default '',
-    payload   jsonb default null,
     sql       text default null,
     role      text default null,
     timeout   interval default null,
@@ -21,7 +20,8 @@ create or replace function prescient.set_schedule(
     ends_at   timestamptz default null,
     max_runs  integer default null,
     exclude   text[] default null,
-    paused    boolean default null
+    paused    boolean default null,
+    payload   jsonb default null
 )
 returns text
 language plpgsql
@@ -101,4 +101,4 @@ begin
     return action;
 end
 $$;
-revoke all on function prescient.set_schedule(text, text, text, jsonb, text, text, interval, text, text, text, text, interval, interval, timestamptz, timestamptz, integer, text[], boolean) from public;
+revoke all on function prescient.set_schedule(text, text, text, text, text, interval, text, text, text, text, interval, interval, timestamptz, timestamptz, integer, text[], boolean, jsonb) from public;

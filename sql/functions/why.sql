@@ -12,7 +12,7 @@
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
 -- a row that ended because the key was changed.
-create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
+create or replace function prescient.why(entity_name text, entity_key text, item_key text default null, job_exec text default null, most integer default 1000)
 returns table (
     id         bigint,
     job        text,

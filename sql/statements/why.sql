@@ -14,7 +14,7 @@ select
         select jsonb_array_elements_text(case when jsonb_typeof(s.payload -> 'left_out') = 'array' then s.payload -> 'left_out' else '[]' end)
     ))::text as steps_left_out,
     case when $1 = 'periodic' and s.job = $2 then s.payload::text end as called
-from prescient.why($1, $2, $3, $4, $5) as w
+from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) as w
 left join lateral (
     select h.payload, w.job
     from prescient.future_job_history h

@@ -123,7 +123,7 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`begin; set local timezone = 'Asia/Kolkata'; select prescient.make_history_month('2099-01-01T00:00:01Z'); commit`, nil,
 		},
 		"a job that nobody knows": {
-			"jobs", Action, "orders jobs list --job strange", `select prescient.enqueue('strange', 'order', '1', '2099-01-01')`,
+			"jobs", Action, "orders jobs list --job strange", `select prescient.enqueue('strange', 'order', '1', check_at => '2099-01-01')`,
 			`select prescient.cancel('strange', 'order', '1')`, nil,
 		},
 		"a prepared transaction": {
@@ -308,7 +308,7 @@ func TestATableOfAnApplicationInTheSchemaIsNoFinding(t *testing.T) {
 func TestAJobThatTheBinaryHasIsNoFinding(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec(`select prescient.enqueue(name, 'order', '1', '2099-01-01') from unnest('{known,strange}'::text[]) as name`)
+	w.exec(`select prescient.enqueue(name, 'order', '1', check_at => '2099-01-01') from unnest('{known,strange}'::text[]) as name`)
 	w.Knows = func(job string) bool { return job == "known" }
 	found := w.look()
 	if has(found, "jobs", Action, "job known") || !has(found, "jobs", Action, "job strange") {
@@ -319,7 +319,7 @@ func TestAJobThatTheBinaryHasIsNoFinding(t *testing.T) {
 func TestAJobThatARunOfAnotherBinaryHasIsNoFinding(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec(`select prescient.enqueue('theirs', 'order', '1', '2099-01-01')`)
+	w.exec(`select prescient.enqueue('theirs', 'order', '1', check_at => '2099-01-01')`)
 	w.exec(`update prescient.job set registered_at = now() - interval '8 days'`)
 	if found := w.look(); !has(found, "jobs", Action, "job theirs") {
 		t.Errorf("its runs have ended: %+v", found)
@@ -481,7 +481,7 @@ func TestAClockThatIsOffIsFound(t *testing.T) {
 func TestTheFirstOfManyUnknownJobsHaveAFindingEach(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec(`select prescient.enqueue('order.' || n, 'order', '1', '2099-01-01') from generate_series(1, 1000) as n`)
+	w.exec(`select prescient.enqueue('order.' || n, 'order', '1', check_at => '2099-01-01') from generate_series(1, 1000) as n`)
 	size, named := 0, 0
 	found := w.look()
 	for _, f := range found {

@@ -134,7 +134,7 @@ func TestTheActorOfWhatACheckEnqueuesIsNotThatOfTheRowsAfterIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2)
 	if _, err := b.slot.Server.DB.ExecContext(t.Context(),
-		`select prescient.enqueue('job', 'order', '1', $1, clock => $1)`, b.slot.At()); err != nil {
+		`select prescient.enqueue('job', 'order', '1', check_at => case when set_config('prescient_caller.clock', ($1)::timestamptz::text, true) is not null then ($1)::timestamptz end)`, b.slot.At()); err != nil {
 		t.Fatal(err)
 	}
 	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone})
