@@ -33,7 +33,7 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 	}{
 		"rule_look": {
 			func(t *testing.T, db *sqlx.DB) { exec(t, db, wait, "1") },
-			"select prescient.enqueue('order.late', 'order', '3', '2030-03-05')",
+			"select prescient.enqueue('order.late', 'order', '3', check_at => '2030-03-05')",
 			"select prescient.rule_look('order.late', 'order', '{3,2,1}', true)",
 			"select prescient.rule_look('order.late', 'order', '{1,2,3}', false)",
 		},
