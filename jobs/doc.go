@@ -1,8 +1,18 @@
-// Package jobs is imported by applications, to enqueue checks, and to register the functions that
-// do them.
+// Package jobs lets an application do two things: register the functions of checks, and enqueue
+// checks.
 //
-// A check is a row that says "look at order 42 not before 13:05". The application writes it in the
-// transaction that makes it necessary, so the check exists if and only if that transaction commits:
+// A check is one look at a thing: "look at order 42 not before 13:05, and act if it is not shipped".
+// Its function is registered under a name, with its shape: [Row] and [InTx] get one row, [Each],
+// [Batch] and [BatchInTx] get many, and [Group] all of a group. It returns when to look again, or nil:
+//
+//	registry := jobs.NewRegistry()
+//	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+//		// ...
+//		return nil, nil // finished: the row goes to history as done
+//	}), jobs.Retry(3))
+//
+// The application enqueues a [Request] in the transaction that makes the check necessary. So the
+// check exists if and only if that transaction commits:
 //
 //	client, err := jobs.NewClient(ctx, db, jobs.Config{})
 //	if err != nil {
@@ -16,15 +26,8 @@
 //		return err
 //	}
 //
-// The application enqueues a [Request], and the function of the job gets the row that it became, a
-// [FutureJob]. The instant is rounded up to a slot. When that slot is run, the runner calls the
-// function registered under job_exec. The function checks whether the expected event has happened,
-// and acts if not. It returns when to check again, or nil:
-//
-//	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
-//		// ...
-//		return nil, nil // finished: the row goes to history as done
-//	}))
+// The request becomes a row, a [FutureJob]. Its instant is rounded up to a slot. When that slot is
+// run, the runner calls the function of the job with the row.
 //
 // A [Kind] ties a job to the type of its payload, for the request and the check.
 //

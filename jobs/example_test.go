@@ -310,6 +310,55 @@ func ExampleBatch() {
 	}))
 }
 
+// A service that is down for an hour must not lose a row: with slots of 15 minutes, 8 errors in a row are tried again
+// after 1, 2, 4, 4 ... slots. The ninth ends the row as failed, and an operator can put the row back.
+func ExampleRetry() {
+	send := func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("the mail server does not answer")
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("mail.reminder", jobs.Row(send), jobs.Retry(8), jobs.MaxBackOff(4))
+}
+
+// An error that no retry mends ends the row as failed at once.
+func ExampleGiveUp() {
+	type mail struct{ Address string }
+	remind := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		to, err := jobs.Payload[mail](job)
+		if err != nil {
+			return nil, jobs.GiveUp(err) // the payload stays as it is
+		}
+		fmt.Println("a mail to", to.Address)
+		return nil, nil
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("mail.reminder", jobs.Row(remind))
+
+	// The runner calls the function with a row whose payload is wrong.
+	_, err := remind(context.Background(), jobs.FutureJob{Payload: []byte(`{"Address": 7}`)})
+	fmt.Println(errors.Is(err, jobs.ErrGiveUp))
+	// Output: true
+}
+
+// After an outage, catch-up checks late orders at once. It moves reports to the next slot, and skips reminders of a
+// day that is over.
+func ExampleOnMisfire() {
+	check := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", jobs.Row(check)) // jobs.MisfireRun is the default
+	registry.Register("report.daily", jobs.Row(check), jobs.OnMisfire(jobs.MisfireDefer))
+	registry.Register("lunch.reminder", jobs.Row(check), jobs.OnMisfire(jobs.MisfireSkip))
+}
+
+// A bad request names its field, before anything is written. So the transaction goes on.
+func ExampleFieldError() {
+	check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", CheckAt: client.FromNow(48 * time.Hour)}
+	_, err := client.Enqueue(ctx, tx, check)
+	if bad, ok := errors.AsType[*jobs.FieldError](err); ok {
+		slog.Info("the request is wrong", "field", bad.Field, "why", bad.Message)
+	}
+}
+
 // A line in the log for each call that failed, of any job.
 func ExampleRegistry_Use() {
 	registry := jobs.NewRegistry()
@@ -396,6 +445,9 @@ func TestTheExamplesRun(t *testing.T) {
 		"Group":                   ExampleGroup,
 		"Kind":                    ExampleKind,
 		"Batch":                   ExampleBatch,
+		"Retry":                   ExampleRetry,
+		"OnMisfire":               ExampleOnMisfire,
+		"FieldError":              ExampleFieldError,
 		"Registry_Use":            ExampleRegistry_Use,
 		"Registry_Periodic":       ExampleRegistry_Periodic,
 		"EnqueueMiddleware":       ExampleEnqueueMiddleware,
