@@ -25,7 +25,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"jobs.horizon":             {"0", "5y", "-1d"},
 		"jobs.max_payload":         {"0", "64k", "-5"},
 		"events.destination":       {"orders", "https://app:s3#cret@db", "http://%zz", "https:/example.com", "http://"},
-		"events.source":            {"a b", "%zz"},
+		"events.source":            {"a b", "%zz", "a<b", "/caf\u00e9", "a|b"},
 		"events.secret":            {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
 		"events.max_refusals":      {"-1", "many"},
 		"events.max_refused_for":   {"-1s", "48"},

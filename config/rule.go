@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 // rule says what a setting must be: in words for the operator, and as a test of the configuration,
@@ -110,7 +112,7 @@ var rules = map[string]rule[Config]{
 	},
 	"events.source": {
 		"empty, or a URI reference, such as https://shop.example.com/orders",
-		func(c Config) bool { return c.Events.Source == "" || isReference(c.Events.Source) },
+		func(c Config) bool { return c.Events.Source == "" || uri.IsReference(c.Events.Source) },
 	},
 	"events.secret": {
 		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,
@@ -186,11 +188,6 @@ func isEndpoint(e Endpoint) bool {
 	u, err := url.Parse(e.Reveal())
 	lost := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" // such as https:/example.com
 	return ok && !lost && e != Endpoint{}
-}
-
-func isReference(text string) bool {
-	_, err := url.Parse(text)
-	return err == nil && text != "" && !strings.ContainsAny(text, " \t")
 }
 
 func isHostPort(text string) bool {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 // Store is one schema of one database, or, with a pattern, each schema of a database that has the
@@ -60,7 +62,7 @@ var storeRules = map[string]rule[Store]{
 	},
 	"source": {
 		"empty, or a URI reference, such as https://shop.example.com/orders; for a schema with a *, empty",
-		func(s Store) bool { return s.Source == "" || isReference(s.Source) && !s.IsPattern() },
+		func(s Store) bool { return s.Source == "" || uri.IsReference(s.Source) && !s.IsPattern() },
 	},
 }
 

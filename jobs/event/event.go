@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/internal/strictjson"
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 // Event says that something happened, or that an instant has come. ID and Type must be set.
@@ -80,15 +80,10 @@ func checkReference(source string) error {
 	if source == "" {
 		return nil // which checkText has told
 	}
-	if u, err := url.Parse(source); err != nil || u.String() == "" || strings.ContainsFunc(source, notInURI) {
+	if !uri.IsReference(source) {
 		return errors.New(`source: must be a URI reference, such as "/orders" or "https://example.com/orders"`)
 	}
 	return nil
-}
-
-// notInURI tells whether RFC 3986 wants a character percent-encoded.
-func notInURI(r rune) bool {
-	return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r)
 }
 
 func checkTime(attribute string, at time.Time) error {

@@ -109,7 +109,7 @@ func beginsAsJSON(head []byte) bool {
 }
 
 // listOfSchedules matches the beginning of a JSON file that has a list of schedules.
-var listOfSchedules = regexp.MustCompile(`^\{\s*"schedules"\s*:`)
+var listOfSchedules = regexp.MustCompile(`^\{\s*("version"\s*:[^,]*,\s*)?"schedules"\s*:`)
 
 // readJSON reads an object with a list of schedules, or one schedule after another.
 func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
@@ -117,7 +117,7 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 	dec := json.NewDecoder(io.TeeReader(in, &text))
 	dec.DisallowUnknownFields()
 	if list {
-		if err := expect(dec, json.Delim('{'), "schedules", json.Delim('[')); err != nil {
+		if err := beginList(dec); err != nil {
 			return err
 		}
 	}
@@ -150,6 +150,25 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 		return errors.New("it goes on after the list of schedules")
 	}
 	return nil
+}
+
+// beginList reads the beginning of an object with a list of schedules, before which a version may stand.
+func beginList(dec *json.Decoder) error {
+	if err := expect(dec, json.Delim('{')); err != nil {
+		return err
+	}
+	name, err := dec.Token()
+	if err == nil && name == "version" {
+		var version json.RawMessage
+		if err := dec.Decode(&version); err != nil || string(version) != theVersion {
+			return errVersion
+		}
+		_, err = dec.Token() // the list, as listOfSchedules has found
+	}
+	if err != nil {
+		return fmt.Errorf("a text that begins with { must be JSON: %w", err)
+	}
+	return expect(dec, json.Delim('['))
 }
 
 // expect reads tokens of JSON.

@@ -60,6 +60,30 @@ schedules:
 	}
 }
 
+func TestAFileMaySayItsVersion(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"version: 1\nschedules:\n  - {id: a, crontab: '@daily'}\n":               "",
+		"version: 1\nid: a\ncrontab: '@daily'\n":                                 "",
+		`{"version": 1, "schedules": [{"id": "a", "crontab": "@daily"}]}`:        "",
+		"version: 2\nschedules:\n  - {id: a, crontab: '@daily'}\n":               "line 1: version must be 1, which is",
+		"\nid: a\ncrontab: '@daily'\nversion: 2\n":                               "line 4: version must be 1, which is",
+		"version: [1]\nschedules: []\n":                                          "line 1: version must be 1, which is",
+		`{"version": 2, "schedules": [{"id": "a", "crontab": "@daily"}]}`:        "version must be 1, which is",
+		`{"version": "x", "schedules": [{"id": "a", "crontab": "@daily"}]}`:      "version must be 1, which is",
+		`{"schedules": [{"id": "a", "crontab": "@daily"}], "version": 1}`:        "more beside it",
+		`{"version": 1, "schedules": [{"id": "a", "crontab": "@daily"}], "x":1}`: "more beside it",
+	} {
+		list, err := parseSchedules(text)
+		switch {
+		case want == "" && (err != nil || len(list) != 1 || list[0].ID != "a"):
+			t.Errorf("%s: %v, %v", text, list, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // parseSchedules reads all of a file.
 func parseSchedules(text string) (list []schedule.Spec, err error) {
 	for spec, err := range readSchedules(strings.NewReader(text)) {

@@ -20,6 +20,7 @@ import (
 
 // document is a YAML document: a schedule, or a list of them.
 type document struct {
+	Version       *fileVersion     `yaml:"version"`
 	Schedules     *[]scheduleEntry `yaml:"schedules"`
 	scheduleEntry `yaml:",inline"`
 }
@@ -181,6 +182,22 @@ func pieces(in *bufio.Reader) iter.Seq2[piece, error] {
 		}
 	}
 }
+
+// fileVersion is the version of the format of a file with schedules. It rises when an older file would mean something
+// else.
+type fileVersion struct{}
+
+const theVersion = "1"
+
+// UnmarshalYAML refuses another version.
+func (*fileVersion) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind != yaml.ScalarNode || node.Value != theVersion {
+		return fmt.Errorf("line %d: %w", node.Line, errVersion)
+	}
+	return nil
+}
+
+var errVersion = errors.New("version must be " + theVersion + ", which is the version of files that this binary reads")
 
 // UnmarshalYAML is UnmarshalText, and names the line.
 func (d *fileDuration) UnmarshalYAML(node *yaml.Node) error { return unmarshalText(node, d) }
