@@ -148,8 +148,8 @@ func (r *reader) private() *embedded.Server {
 // opened is what is told of a slot that is run in virtual time: that it was opened later, by the clock of the server.
 var opened = regexp.MustCompile(` \(the slot was opened at [^)]*\)`)
 
-// patience is for one block.
-const patience = 3 * time.Minute
+// patience is for one block, of which one builds a whole binary.
+const patience = 8 * time.Minute
 
 // run runs commands as a shell does, and returns what they print.
 func (r *reader) run(commands string) (string, error) {
