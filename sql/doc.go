@@ -28,7 +28,8 @@
 // the outbox was pruned. event_dead holds the events that a destination outside of the database
 // refuses.
 //
-// rule holds the rules that were applied, and rule_fired the steps of rules that have fired.
+// rule holds the rules that were applied, and rule_fired the steps of rules that have fired. rule_changed
+// holds when columns of rows changed.
 //
 // transfer_out and transfer_in briefly hold rows that move to or from another store.
 //
@@ -37,7 +38,7 @@
 // the others: open_slot, claim_rows, take_over, fence, close_slot, begin_check and record_row.
 //
 // The functions for clients run with the rights of the schema's owner, with a search_path that no
-// caller can change. So do rule_wait, rule_wait_many, rule_look, rule_resume, rule_rename and cancel_keys,
+// caller can change. So do rule_wait, rule_wait_many, rule_look, rule_mark, rule_resume, rule_rename and cancel_keys,
 // which the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the functions for
 // clients and touch no table; roles.sql says what each role may do.
 //

@@ -200,7 +200,7 @@ begin
                 'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity',
                 'reschedule', 'push_back', 'lock_group', 'store'
             ]),
-            ('prescient_rules', array['rule_look', 'rule_rename', 'rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
+            ('prescient_rules', array['rule_look', 'rule_mark', 'rule_rename', 'rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'find_job', 'job_number', 'jobs_in_slot', 'estimate_rows', 'why',
                 'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',
@@ -261,4 +261,4 @@ grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant delete on prescient.event_consumer to prescient_operator;
 grant insert, update, delete on prescient.rule to prescient_operator;
-grant delete on prescient.rule_fired to prescient_runner;
+grant delete on prescient.rule_fired, prescient.rule_changed to prescient_runner;

@@ -186,6 +186,24 @@ var scans = map[string]scan{
 		days: 2,
 		want: []string{"first 3 03-27 10:00", "paid 3 03-27 11:15", "first 2 03-27 10:00", "last 2 03-27 14:00", "paid 2 03-27 16:15"},
 	},
+	"the clock starts when a column changes": {
+		tables: `create table o (id int primary key, status text, stage int, open boolean not null default true);
+			insert into o values (1, 'new', 1), (2, 'new', 1), (3, 'new', 1)`,
+		rules: `since: changed(status), done: not open, where: status <> 'shut', steps: [{after: 3h, event: stuck}]`,
+		then: []string{
+			"1h: update o set status = 'asked' where id = 1; update o set status = 'new', stage = 2 where id = 2; insert into o values (4, 'new', 1), (5, 'shut', 1)",
+			"2h: update o set id = 13 where id = 3; update o set open = false where id = 4",
+			"5h: update o set open = true where id = 4; update o set status = 'asked' where id = 2; delete from o where id = 13",
+			"6h: update o set status = 'x' where id = 1; update o set open = false where id = 1",
+			"6h30m: update o set status = 'new' where id = 5",
+			"7h: update o set open = true where id = 1; insert into o values (13, 'new', 1)",
+		},
+		days: 1,
+		want: []string{
+			"stuck 2 03-27 12:00", "stuck 13 03-27 12:00", "stuck 1 03-27 13:00",
+			"stuck 2 03-27 17:00", "stuck 1 03-27 18:00", "stuck 5 03-27 18:30", "stuck 13 03-27 19:00",
+		},
+	},
 	"another table that starts the clock tells of it": {
 		tables: `create table o (id int primary key);
 			create table beat (id int, at timestamptz);

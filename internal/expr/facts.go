@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Facts are the expressions of a rule about a row of its table.
@@ -12,6 +13,10 @@ type Facts struct {
 	Zone string `json:"zone,omitempty"`
 	// Since has the instants from which delays count: the latest counts, and a null one does not. There is at least one.
 	Since []Expr `json:"since"`
+	// Changed has the columns of the row, as SQL, whose last change lets the clock start, too. What the triggers have not
+	// noted counts as changed at ChangedFrom, when a rule with these columns was first applied. Since may then be empty.
+	Changed     []string  `json:"changed,omitempty"`
+	ChangedFrom time.Time `json:"changed_from,omitzero"`
 	// Where has the conditions of the rows that the rule is about. All must be true.
 	Where []Expr `json:"where,omitempty"`
 	// Done says that the expected thing has happened: a condition that is true, or an instant that has come. One
@@ -26,13 +31,16 @@ type Facts struct {
 func (f Facts) all() []Expr { return slices.Concat(f.Since, f.Where, f.Done, f.After) }
 
 // Lookup reports whether any expression reads other rows.
-func (f Facts) Lookup() bool { return slices.ContainsFunc(f.all(), lookup) }
+func (f Facts) Lookup() bool { return len(f.Changed) > 0 || slices.ContainsFunc(f.all(), lookup) }
 
-// SinceLookup reports whether another row can let the clock start, or start again.
-func (f Facts) SinceLookup() bool { return slices.ContainsFunc(f.Since, lookup) }
+// SinceLookup reports whether the values of the row do not tell when the clock starts.
+func (f Facts) SinceLookup() bool { return len(f.Changed) > 0 || f.SinceMoves() }
+
+// SinceMoves reports whether another row can let the clock start, or start again.
+func (f Facts) SinceMoves() bool { return slices.ContainsFunc(f.Since, lookup) }
 
 // EndLookup reports whether another row can end what let a step fire: it starts the clock again, or ends the wait.
-func (f Facts) EndLookup() bool { return f.SinceLookup() || slices.ContainsFunc(f.Done, lookup) }
+func (f Facts) EndLookup() bool { return f.SinceMoves() || slices.ContainsFunc(f.Done, lookup) }
 
 func lookup(e Expr) bool { return e.Lookup }
 
@@ -47,6 +55,9 @@ func (f Facts) row() Facts {
 // SinceSQL returns the SQL of the instant from which delays count. It is null if there is none, and if it is not
 // between FirstSince and LastSince.
 func (f Facts) SinceSQL() string {
+	if len(f.Since) == 0 {
+		return "null::timestamptz"
+	}
 	var list []string
 	for _, e := range f.Since {
 		list = append(list, e.instant(f.Zone))

@@ -233,6 +233,7 @@ var (
 	RowAttempts           = file("row_attempts")
 	RuleFire              = file("rule_fire")
 	RuleFiredKey          = file("rule_fired_key")
+	RuleChangedRead       = file("rule_changed_read")
 	RuleFiredRead         = file("rule_fired_read")
 	RuleFormerKeys        = file("rule_former_keys")
 	RuleLock              = file("rule_lock")

@@ -64,6 +64,9 @@ func partsOf(r rule.Applied) (list []part) {
 	zone := r.Facts.Zone
 	each := func(name string, texts []string, all []expr.Expr, sql func(e []expr.Expr) string) {
 		for i, whole := range texts {
+			if _, changes := changed(whole); changes && name == "since" {
+				continue
+			}
 			for _, text := range parts(name, whole) {
 				p := part{field: rule.Entry(name, i, len(texts)), text: text, truth: all[0].Type == expr.Truth}
 				if p.truth {

@@ -91,7 +91,7 @@ func (d decider) decide(r row) decision {
 	if d.unknown(r) {
 		what.came = d.now // when the step gets an instant, that may have passed before
 	}
-	if d.Facts.SinceLookup() && (!r.waits || !what.from.IsZero()) {
+	if d.Facts.SinceMoves() && (!r.waits || !what.from.IsZero()) {
 		// When the other table starts the clock, steps may have passed before the row came.
 		what.came = d.now
 	}
@@ -131,7 +131,7 @@ func (d decider) outcome(r row, is rule.Decision) (what decision) {
 		what.from, what.since, what.leftOut = is.From, r.since, slices.Concat(r.leftOut, what.leftOut)
 	}
 	switch what.at = is.Next; {
-	case d.Facts.SinceLookup() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):
+	case d.Facts.SinceMoves() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):
 		what.at = d.now // another table can start the clock at any time
 		if r.waits && len(what.leftOut) == 0 && !r.slot.After(d.Grid.Ceil(is.Next)) {
 			what.fate = leave

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,13 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	} {
 		for i, whole := range field.texts {
 			at := rule.Entry(field.name, i, len(field.texts))
+			if names, changes := changed(whole); changes && field.name == "since" {
+				r.changed(at, names, u, &reads)
+				continue
+			} else if field.name == "since" && changedPart.MatchString(whole) {
+				r.wrong(at, "changed(...) stands alone: write a list, such as since: [placed_at, changed(status)]")
+				continue
+			}
 			for _, text := range parts(field.name, whole) {
 				e, err := r.expression(ctx, at, text, u, &reads, field.want, field.form)
 				if err != nil {
@@ -63,11 +71,11 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
 	}
-	if len(r.rule.Also) > 0 && !f.Lookup() {
+	if len(r.rule.Also) > 0 && len(u.looked) == 0 {
 		r.wrong("also", "no expression of the rule reads another table: leave it out")
 	}
 	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
-	case r.rule.Recheck.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
+	case r.rule.Recheck.Duration == 0 || f.SinceMoves() || recovers && f.EndLookup():
 	case recovers:
 		r.wrong("recheck", "is for a since or a done that another table can change: leave it out")
 	default:
@@ -76,6 +84,41 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	reads.columns(u)
 	u.others = reads.notSince(u.table)
 	return nil
+}
+
+// changedText matches since: changed(status).
+var changedText = regexp.MustCompile(`(?is)^changed\s*\((.*)\)$`)
+
+// changedPart matches changed(...) within an expression.
+var changedPart = regexp.MustCompile(`(?i)(?:^|[^.\w"])changed\s*\(`)
+
+// changed returns the names of the columns of since: changed(a, b).
+func changed(text string) (names []string, ok bool) {
+	found := changedText.FindStringSubmatch(text)
+	if found == nil {
+		return nil, false
+	}
+	return strings.Split(found[1], ","), true
+}
+
+// changed adds the columns whose last change lets the clock start.
+func (r *resolver) changed(field string, names []string, u *understood, reads *reading) {
+	if len(u.Facts.Changed) > 0 {
+		r.wrong(field, "changed is there twice: write all columns into one, such as changed(status, stage)")
+		return
+	}
+	for _, name := range names {
+		c, err := u.table.column(strings.TrimSpace(name))
+		switch {
+		case err != nil:
+			r.wrong(field, "changed takes columns of the table: %v", err)
+		case c.Virtual.Valid:
+			r.wrong(field, "column %s is virtual, and triggers do not see its value: name the columns that it reads", c.Name)
+		default:
+			u.Facts.Changed = append(u.Facts.Changed, pq.QuoteIdentifier(c.Name))
+			reads.asks, reads.others = append(reads.asks, c.Number), append(reads.others, c.Number)
+		}
+	}
 }
 
 func isTruth(t expr.Type) bool { return t == expr.Truth }

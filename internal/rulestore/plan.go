@@ -218,6 +218,10 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
+	from, err := s.changedFrom(ctx, &u, was)
+	if err != nil {
+		return RulePlan{}, err
+	}
 	p := RulePlan{
 		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
 		Unseen: u.unseen(),
@@ -229,7 +233,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	if p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied)); u.zone != "" {
+	if p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), from); u.zone != "" {
 		p.Warnings = append(p.Warnings, u.zone)
 	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
@@ -281,6 +285,24 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		}
 	}
 	return p, nil
+}
+
+// changedFrom sets the instant from which changed(...) counts for rows that have not changed since. It stays when a rule is
+// applied again. It returns a warning if it is that of the apply.
+func (s *Store) changedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
+	f := &u.Facts
+	if len(f.Changed) == 0 {
+		return nil, nil
+	}
+	if was != nil && slices.Equal(was.Facts.Changed, f.Changed) {
+		f.ChangedFrom = was.Facts.ChangedFrom
+		return nil, nil
+	}
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &f.ChangedFrom, "select "+present, s.clock())
+	})
+	f.ChangedFrom = f.ChangedFrom.UTC()
+	return []string{"no table tells when the rows that are there have changed: their clocks start with the apply"}, err
 }
 
 // refuseWaiting returns an error if checks of the job of a new rule wait already. They may have instants
@@ -548,7 +570,7 @@ func (s *Store) walk(p *RulePlan) *walk {
 // sameTimes returns the names of the steps that come at the same instants in two versions of a rule.
 func sameTimes(was, is rule.Applied) map[string]bool {
 	was, is = plain(was), plain(is)
-	clock := func(a rule.Applied) any { return []any{a.Facts.Since, a.Facts.Zone, a.Calendars} }
+	clock := func(a rule.Applied) any { return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Zone, a.Calendars} }
 	if !reflect.DeepEqual(clock(was), clock(is)) {
 		return nil
 	}

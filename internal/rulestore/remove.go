@@ -74,14 +74,14 @@ func (s *Store) clean(ctx context.Context, name string, told func(Progress)) (re
 		return removed, err
 	}
 	for {
-		var n int64
+		var n, changes int64
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-			return pg.One(ctx, tx, pg.RuleForget.In(s.schema), []any{name, forgetBatch}, &n)
+			return pg.One(ctx, tx, pg.RuleForget.In(s.schema), []any{name, forgetBatch}, &n, &changes)
 		})
 		if err != nil {
 			return removed, err
 		}
-		if removed.Forgotten += n; n < forgetBatch {
+		if removed.Forgotten += n; max(n, changes) < forgetBatch {
 			return removed, nil
 		}
 	}

@@ -222,6 +222,11 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 	if u.Rule.Recovered != (rule.Recovered{}) {
 		ends = u.Facts.RowDoneAtSQL()
 	}
+	every, changes, forget := "null::text[]", "false", ""
+	if columns := u.Facts.Changed; len(columns) > 0 {
+		every, changes = "array_agg(r.key)", differ("old_row", "new_row", columns)
+		forget = fmt.Sprintf("\n    perform prescient.rule_mark(%s, %%s, null);", pq.QuoteLiteral(u.Rule.Name))
+	}
 	version := func(columns []string) string {
 		if len(columns) == 0 {
 			return "null::text"
@@ -241,6 +246,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
+		"{every}", every, "{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes, "{forget_many}", strings.ReplaceAll(forget, "%s", "keys"),
+		"{forget_one}", strings.ReplaceAll(forget, "%s", "array[key]"),
 		"{starts}", fmt.Sprint(u.Facts.SinceLookup()),
 		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
 		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
@@ -355,10 +362,12 @@ func (u understood) changed(schema pgsql.Schema) string {
 // clock returns the column of timestamps that alone says when a row is due, with constant delays. Only since reads it.
 // Returns "" if the rule has no such column.
 func (u understood) clock() string {
+	if u.Facts.Lookup() || len(u.Facts.Since) != 1 {
+		return ""
+	}
 	since := u.Facts.Since[0]
 	name, err := rule.ParseName(since.SQL)
-	if err != nil || len(name) > 2 || len(u.Facts.Since) > 1 || since.Type != expr.Instant || len(u.Facts.After) > 0 ||
-		u.Facts.Lookup() {
+	if err != nil || len(name) > 2 || since.Type != expr.Instant || len(u.Facts.After) > 0 {
 		return ""
 	}
 	column := pq.QuoteIdentifier(name[len(name)-1]) // behind that of the table

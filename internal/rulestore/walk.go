@@ -162,14 +162,23 @@ func (w *walk) query() string {
 		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
 	}
 	f := w.rule.Facts
+	since := f.SinceSQL()
+	if len(f.Changed) > 0 {
+		since = fmt.Sprintf(`greatest(%s, %s::timestamptz, (
+            select c.changed_at
+            from prescient.rule_changed c
+            where c.job = (select prescient.find_job({name})) and c.entity_key = ({key}::text) collate "C"
+        ))`, since, pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))))
+	}
+	page := strings.Replace(string(pageTemplate.In(w.store.schema)), "{since}", pg.NewStatement(since).In(w.store.schema), 1)
 	return strings.NewReplacer(
-		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{start}", f.StartSQL(),
+		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
 		"{about}", f.WhereSQL(), "{starts}",
 		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
-	).Replace(pageTemplate.In(w.store.schema))
+	).Replace(page)
 }
 
 // write lets the rows of a page wait as the rule says.

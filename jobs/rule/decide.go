@@ -114,7 +114,7 @@ func (d Decider) mayCount(row Row, at Moment) bool {
 }
 
 // rechecks reports whether a check must find out that another table has moved the clock of a row.
-func (d Decider) rechecks() bool { return d.Facts.SinceLookup() && d.Rule.RecheckEvery() > 0 }
+func (d Decider) rechecks() bool { return d.Facts.SinceMoves() && d.Rule.RecheckEvery() > 0 }
 
 // recheck returns when to look again whether another table has moved the clock of a row, or has ended it.
 func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.RecheckEvery()) }

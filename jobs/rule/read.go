@@ -111,8 +111,40 @@ func (p *page) read(ctx context.Context, of []int) error {
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
+	if err := p.readChanged(ctx, keys, found); err != nil {
+		return err
+	}
 	for _, i := range of {
 		p.turns[i].seen = found[p.rows[i].EntityKey]
+	}
+	return nil
+}
+
+// readChanged reads when columns have changed that since names, after the rows: what it finds may be about a later change
+// than that of the row, which then waits, and never about an earlier one.
+func (p *page) readChanged(ctx context.Context, keys []string, found map[string]seen) error {
+	f := p.rule.Facts
+	if len(f.Changed) == 0 {
+		return nil
+	}
+	changed := make(map[string]time.Time, len(keys))
+	_, err := pg.Collect(ctx, p.tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
+		func(row *sql.Rows, _ *struct{}) error {
+			var key string
+			var at time.Time
+			err := row.Scan(&key, &at)
+			changed[key] = at.UTC()
+			return err
+		})
+	if err != nil {
+		return fmt.Errorf("read when columns of rule %s have changed: %w", p.rule.Rule.Name, err)
+	}
+	for key, s := range found {
+		at := grid.Later(changed[key], f.ChangedFrom)
+		if !s.Counts || at.After(s.Since) {
+			s.Counts, s.Since, s.start = true, at, ""
+		}
+		found[key] = s
 	}
 	return nil
 }

@@ -68,6 +68,14 @@ begin
         exit when found;
     end loop;
 
+    delete from prescient.rule_changed c
+    where c.job = of_job
+        and c.entity_key = rule_rename.new_key
+        and exists (select from prescient.rule_changed o where o.job = of_job and o.entity_key = rule_rename.old_key);
+    update prescient.rule_changed c
+    set entity_key = rule_rename.new_key
+    where c.job = of_job and c.entity_key = rule_rename.old_key;
+
     with gone as (
         delete from prescient.rule_fired f
         where f.job = of_job and f.entity_key = rule_rename.old_key

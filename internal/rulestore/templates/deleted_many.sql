@@ -28,7 +28,7 @@ begin
         when others or assert_failure then -- it was renamed
             keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);
     end;
-    perform prescient.cancel_keys({name}, {entity}, keys, {clock});
+    perform prescient.cancel_keys({name}, {entity}, keys, {clock});{forget_many}
     return null;
 end
 {quote};

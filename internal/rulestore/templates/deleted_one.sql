@@ -19,7 +19,7 @@ begin
         when others or assert_failure then -- it was renamed
             key := (select r.key from {safe}(old, null) as r);
     end;
-    perform prescient.cancel_keys({name}, {entity}, array[key], {clock});
+    perform prescient.cancel_keys({name}, {entity}, array[key], {clock});{forget_one}
     return null;
 end
 {quote};

@@ -15,6 +15,7 @@ declare
     came  timestamptz := coalesce(clock, transaction_timestamp());
     keys  text[];
     ats   timestamptz[];
+    every_key text[]; -- whose columns have changed
     n     integer;
     alike boolean; -- null: the statement has written no row
 begin
@@ -27,17 +28,24 @@ begin
         elsif not alike then
             raise datatype_mismatch;
         end if;
-        select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
-        into keys, ats
-        from prescient_inserted as prescient_row, {row}(row({inserted_columns})::{type}, here.now) as r
-        where r.about and not r.done and r.first is not null;
+        select
+            array_agg(r.key) filter (where r.about and not r.done and r.first is not null),
+            array_agg(greatest(r.first, timestamptz '{since_first}')) filter (where r.about and not r.done and r.first is not null),
+            {every}
+        into keys, ats, every_key
+        from prescient_inserted as prescient_row, {row}(row({inserted_columns})::{type}, here.now) as r;
     exception
         when others or assert_failure then
-            select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
-            into keys, ats
-            from prescient_inserted as prescient_row, {safe}(prescient_row.*, here.now) as r
-            where r.about and not r.done and r.first is not null;
+            select
+                array_agg(r.key) filter (where r.about and not r.done and r.first is not null),
+                array_agg(greatest(r.first, timestamptz '{since_first}')) filter (where r.about and not r.done and r.first is not null),
+                {every}
+            into keys, ats, every_key
+            from prescient_inserted as prescient_row, {safe}(prescient_row.*, here.now) as r;
     end;
+    if every_key is not null then
+        perform prescient.rule_mark({name}, every_key, came);
+    end if;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then
         perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock, came => came, fresh => true);

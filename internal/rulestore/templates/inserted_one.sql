@@ -19,16 +19,19 @@ begin
             raise datatype_mismatch;
         end if;
         new_row := row({new_columns});
-        select r.key, greatest(r.first, timestamptz '{since_first}') into key, at
-        from {row}(new_row, now) as r
-        where r.about and not r.done and r.first is not null;
+        select r.key, case when r.about and not r.done and r.first is not null then greatest(r.first, timestamptz '{since_first}') end
+        into key, at
+        from {row}(new_row, now) as r;
     exception
         when others or assert_failure then
-            select r.key, greatest(r.first, timestamptz '{since_first}') into key, at
-            from {safe}(new, now) as r
-            where r.about and not r.done and r.first is not null;
+            select r.key, case when r.about and not r.done and r.first is not null then greatest(r.first, timestamptz '{since_first}') end
+            into key, at
+            from {safe}(new, now) as r;
     end;
-    if key is not null then
+    if {marks} then
+        perform prescient.rule_mark({name}, array[key], came);
+    end if;
+    if at is not null then
         perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came, fresh => true);
     end if;
     return null;

@@ -34,6 +34,7 @@ declare
     counted   boolean; -- whether the row waited for something
     was_done  boolean;
     counts    boolean; -- whether it does now
+    changed   boolean := {marks}; -- whether a column has that since names with changed
     same      boolean; -- whether since alone has changed; null: unknown, because a column was renamed
 begin
     begin
@@ -49,6 +50,7 @@ begin
         into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends
         from {row}(new_row, now) as r;
         same := {same};
+        changed := {changed};
     exception
         when others or assert_failure then
             select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends
@@ -68,6 +70,9 @@ begin
         perform prescient.rule_rename(
             {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
         );
+    end if;
+    if changed then
+        perform prescient.rule_mark({name}, array[new_key], came);
     end if;
     if {recovers}
         and (

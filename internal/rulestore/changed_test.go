@@ -1,0 +1,78 @@
+package rulestore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const unanswered = `
+rules:
+  - name: order.stuck
+    table: shop.orders
+    key: id
+    since: changed(channel)
+    done: shipped_at
+    steps: [{after: 2d, event: order.stuck}]
+`
+
+// When a column changed is kept over the end of a row, another key and an apply of another file.
+func TestWhenAColumnChangedIsKept(t *testing.T) {
+	t.Parallel()
+	for name, partitioned := range map[string]bool{"a table": false, "a table with partitions": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newShopAt(t, noon)
+			if partitioned {
+				s.exec(`drop table shop.orders; create table shop.orders (id bigint primary key, channel text default 'web', shipped_at timestamptz) partition by range (id);
+					create table shop.first partition of shop.orders default`)
+			}
+			changed := func(want string) {
+				t.Helper()
+				var got []string
+				if err := s.db.Select(&got, "select entity_key || ' ' || to_char(changed_at at time zone 'UTC', 'DD') from prescient.rule_changed order by entity_key"); err != nil || strings.Join(got, ", ") != want {
+					t.Errorf("changed %q, want %q, %v", got, want, err)
+				}
+			}
+			s.exec("insert into shop.orders (id) values (1), (2), (3)")
+			if plan := s.apply(unanswered); len(plan.Rules[0].Warnings) != 1 || !strings.Contains(plan.Rules[0].Warnings[0], "their clocks start with the apply") {
+				t.Errorf("warnings %q", plan.Rules[0].Warnings)
+			}
+			s.wants("apply", "1 at 03-06 12:00, 2 at 03-06 12:00, 3 at 03-06 12:00")
+			s.now = s.now.Add(24 * time.Hour)
+			s.exec("insert into shop.orders (id) values (4), (5)")
+			s.exec("update shop.orders set channel = 'app' where id = 1; update shop.orders set channel = 'web' where id = 2")
+			changed("1 05, 4 05, 5 05")
+			s.wants("a change", "1 at 03-05 12:15 came 03-05 12:00, 2 at 03-06 12:00, 3 at 03-06 12:00, 4 at 03-05 12:15 came 03-05 12:00, 5 at 03-05 12:15 came 03-05 12:00")
+			s.exec("update shop.orders set id = 7 where id = 1; delete from shop.orders where id = 4; update shop.orders set shipped_at = now() where id = 5")
+			if plan := s.apply(strings.Replace(unanswered, "2d", "3d", 1)); len(plan.Rules[0].Warnings) != 0 {
+				t.Errorf("warnings of another apply %q", plan.Rules[0].Warnings)
+			}
+			s.wants("another delay", "2 at 03-07 12:00, 3 at 03-07 12:00, 5 at 03-05 12:15 came 03-05 12:00, 7 at 03-08 12:00 came 03-05 12:00")
+			changed("5 05, 7 05")
+			if _, err := s.store.Remove(t.Context(), "order.stuck", nil); err != nil {
+				t.Fatal(err)
+			}
+			changed("")
+		})
+	}
+}
+
+func TestAMistakeInChangedIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	for since, want := range map[string]string{
+		"changed(chanel)":                       "since: changed takes columns of the table: table shop.orders has no column chanel",
+		"changed(channel || note)":              "since: changed takes columns of the table",
+		"changed()":                             "since: changed takes columns of the table",
+		"[changed(channel), changed(note)]":     "since[2]: changed is there twice",
+		"greatest(placed_at, changed(channel))": "since: changed(...) stands alone: write a list",
+	} {
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unanswered, "changed(channel)", since, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", since, err)
+		}
+	}
+	s.apply(strings.Replace(unanswered, "changed(channel)", "[placed_at, 'changed(channel, note)']", 1))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("20 12:00") + ")")
+	s.wants("two columns", "1 at 03-22 12:00")
+}
