@@ -56,3 +56,18 @@ func TestEveryLinkOfAPageLeadsToAFileAndAHeading(t *testing.T) {
 		t.Errorf("only %d links were found", found)
 	}
 }
+
+// A reader comes from a question to its page in one step.
+func TestTheFirstPageOfDocsLeadsToEveryPage(t *testing.T) {
+	t.Parallel()
+	first := readPage(t, "README.md")
+	list, err := filepath.Glob("*.md")
+	if err != nil || len(list) < 40 {
+		t.Fatalf("%d pages: %v", len(list), err)
+	}
+	for _, page := range list {
+		if page != "README.md" && !strings.Contains(first, "]("+page) {
+			t.Errorf("docs/README.md does not lead to %s", page)
+		}
+	}
+}
