@@ -49,6 +49,34 @@ func TestARenumberingSendsNoEventAgain(t *testing.T) {
 	}
 }
 
+func TestAWiderTypeOfTheKeySendsNoEventAgain(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id int primary key, opened_at timestamptz, closed_at timestamptz)")
+	file := rulesFile(t, cases)
+	kit.Rules(file)
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(5 * day)
+	var trigger string
+	if err := kit.DB.Get(&trigger, "select tgname from pg_trigger where tgname like 'prescient%update'"); err != nil {
+		t.Fatal(err)
+	}
+	kit.DB.MustExec("drop trigger " + trigger + " on cases; drop function prescient_rules." + strings.TrimSuffix(trigger, "update") +
+		"row; alter table cases alter column id type bigint")
+	kit.Rules(file)
+	kit.DB.MustExec("insert into cases values (3000000000, $1)", kit.Now())
+	kit.RunFor(20 * day)
+	var got []string
+	for _, e := range kit.Events() {
+		got = append(got, e.Type+" "+strings.TrimPrefix(e.Subject, "cases/"))
+	}
+	slices.Sort(got)
+	want := []string{"case.late 1", "case.late 3000000000", "case.lost 1", "case.lost 3000000000"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestTheStoryOfARowGoesOnUnderItsKeyAfter(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
