@@ -94,6 +94,12 @@ func TestAnApplyLeavesOutNoStepOfTheFirstInstantToCome(t *testing.T) {
 			t.Parallel()
 			s := newShopAt(t, test.now)
 			s.exec("insert into shop.orders (id, placed_at) values (1, " + at(test.first) + " - interval '1 microsecond'), (2, " + at(test.first) + ")")
+			if got := strings.Join(s.plan(with(unshipped, "overdue: last")).Rules[0].Warnings, "\n"); got != "" {
+				t.Errorf("warnings of last: %s", got)
+			}
+			if got := strings.Join(s.plan(with(unshipped, "overdue: skip")).Rules[0].Warnings, "\n"); !strings.Contains(got, "overdue: skip leaves out the steps that have passed of 1 row:") {
+				t.Errorf("warnings of skip: %q", got)
+			}
 			plan := s.apply(with(unshipped, "overdue: skip"))
 			if p := plan.Rules[0]; p.Overdue != 1 || p.Begin != 2 {
 				t.Errorf("applied %+v", p)

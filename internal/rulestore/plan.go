@@ -356,6 +356,10 @@ func (p *RulePlan) reset() {
 // close fills in what follows from the numbers.
 func (p *RulePlan) close() {
 	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
+	if p.Overdue > 0 && p.rule.Rule.Overdue.Policy == rule.OverdueSkip {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never fire "+
+			"for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
+	}
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
 		p.Slots = append(p.Slots, SlotCount{Slot: slot, Rows: p.slots[slot]})
 	}
