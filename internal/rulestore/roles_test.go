@@ -581,3 +581,62 @@ func TestTheStatementsForMigrationsAreRefusedForASchemaOfAnother(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// An application writes to another table that a rule names, and changes a column of changed, without a right on prescient.
+func TestAnApplicationNeedsNoRightToTellOfAnotherTable(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	base := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	const schema = "rule_also"
+	pgtest.DropRoles(t, db, schema+"_")
+	db.MustExec("create role rule_also_shop login password 'rule_also_shop'")
+	db.MustExec("drop schema prescient cascade")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`create role rule_also_night login password 'rule_also_night' in role rule_also_operator;
+		create schema shop authorization rule_also_shop;
+		grant temporary on database ` + get[string](t, db, "select quote_ident(current_database())") + ` to rule_also_night`)
+	shop, night := login(t, base, "rule_also_shop"), login(t, base, "rule_also_night")
+	shop.MustExec(`create table shop.orders (id bigint primary key, status text, placed_at timestamptz);
+		create table shop.payment (order_id bigint, settled boolean);
+		grant usage on schema shop to rule_also_night;
+		grant select, trigger on shop.orders to rule_also_night;
+		grant select on shop.payment to rule_also_night`)
+	store, err := rulestore.New(t.Context(), night, rulestore.Config{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := parse(t, strings.Replace(unpaid, "since: placed_at", "since: [placed_at, changed(status)]", 1))
+	if _, err := store.Apply(t.Context(), file, nil); err == nil || !strings.Contains(err.Error(), "grant trigger on shop.payment to rule_also_night") {
+		t.Fatalf("without the right to make a trigger: %v", err)
+	}
+	shop.MustExec("grant trigger on shop.payment to rule_also_night")
+	if _, err := store.Apply(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if owners := get[string](t, db, functionOwners, "rule_also_rules"); owners != "rule_also_rules" {
+		t.Errorf("the functions of the triggers belong to %s", owners)
+	}
+	shop.MustExec("insert into shop.orders select i, 'new', now() from generate_series(1, 4) as i")
+	shop.MustExec("update shop.orders set status = 'open' where id = 1; delete from shop.orders where id = 4")
+	shop.MustExec("insert into shop.payment values (1, true); insert into shop.payment select i, false from generate_series(1, 3) as i; update shop.payment set settled = true; delete from shop.payment")
+	if got := get[string](t, db, "select string_agg(entity_key, ' ' order by entity_key) from rule_also.rule_changed"); got != "1 2 3" {
+		t.Errorf("changed %s", got)
+	}
+	if n := get[int](t, db, "select count(*) from rule_also.future_job where next_check_at < now() + interval '1 day'"); n != 3 {
+		t.Errorf("%d rows are looked at soon, want 3", n)
+	}
+	if _, err := store.Remove(t.Context(), "order.unpaid", nil); err != nil {
+		t.Error(err)
+	}
+	shop.MustExec("insert into shop.payment values (1, true)")
+}

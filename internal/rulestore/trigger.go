@@ -225,7 +225,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 	every, changes, forget := "null::text[]", "false", ""
 	if columns := u.Facts.Changed; len(columns) > 0 {
 		every, changes = "array_agg(r.key)", differ("old_row", "new_row", columns)
-		forget = fmt.Sprintf("\n    perform prescient.rule_mark(%s, %%s, null);", pq.QuoteLiteral(u.Rule.Name))
+		forget = "\n" + pg.NewStatement("    perform prescient.rule_mark({name}, %s, null);").In(schema)
+		forget = strings.ReplaceAll(forget, "{name}", pq.QuoteLiteral(u.Rule.Name))
 	}
 	version := func(columns []string) string {
 		if len(columns) == 0 {
