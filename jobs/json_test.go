@@ -48,10 +48,11 @@ func filled[T any](t *testing.T) (v T) {
 	return v
 }
 
-func TestTheJSONOfARowIsWhole(t *testing.T) {
+func TestTheJSONOfWhatIsReadIsWhole(t *testing.T) {
 	t.Parallel()
 	whole(t, filled[jobs.FutureJob](t))
 	whole(t, filled[admin.HistoryRow](t))
+	whole(t, filled[admin.TimelineEntry](t))
 }
 
 // whole fails the test if the JSON of a value lacks a field, or names one in another way than SQL does.

@@ -35,11 +35,11 @@ type TimelineEntry struct {
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
 	What        string    `json:"what"`
-	At          time.Time `json:"-"`    // zero: it waits, or began before times were kept
-	Slot        time.Time `json:"slot"` // the slot of the row; for enqueued, the first
-	RequestedAt time.Time `json:"-"`    // for enqueued and recorded; zero: before the year 1, which only SQL can request
+	At          time.Time `json:"at,omitzero"`            // zero: it waits, or began before times were kept
+	Slot        time.Time `json:"slot,omitzero"`          // the slot of the row; for enqueued, the first
+	RequestedAt time.Time `json:"requested_for,omitzero"` // for enqueued and recorded; zero: before the year 1, which only SQL can request
 	// For enqueued: Request.Within.
-	Within time.Duration `json:"-"`
+	Within time.Duration `json:"within_ns"`
 
 	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
 	By    string `json:"by"`
@@ -49,10 +49,10 @@ type TimelineEntry struct {
 	// For a check: its runner, lateness, run time and error. If it returned a next time, only the
 	// first four digits of its times are kept, and Runner is empty once the ledger has lost the
 	// slot.
-	Ran      bool          `json:"-"`
+	Ran      bool          `json:"checked"`
 	Runner   string        `json:"runner"`
-	Lateness time.Duration `json:"-"`
-	Duration time.Duration `json:"-"`
+	Lateness time.Duration `json:"lateness_ns"`
+	Duration time.Duration `json:"duration_ns"`
 	Error    string        `json:"error"`
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
@@ -74,7 +74,7 @@ type TimelineEntry struct {
 	LeftOut bool `json:"left_out"`
 
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
-	To time.Time `json:"-"`
+	To time.Time `json:"to,omitzero"`
 	// For moved: the names of the stores, given by the operator who moved the row.
 	MovedFrom string `json:"moved_from"`
 	MovedTo   string `json:"moved_to"`
@@ -86,8 +86,8 @@ type TimelineEntry struct {
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
 	// done. Empty: it was not opened, or this entry has no slot.
 	Run      string    `json:"run"`
-	OpenedAt time.Time `json:"-"`
-	ClosedAt time.Time `json:"-"`
+	OpenedAt time.Time `json:"opened_at,omitzero"`
+	ClosedAt time.Time `json:"closed_at,omitzero"`
 
 	// Hindrance says what blocks a waiting row. Empty: nothing.
 	//
@@ -97,7 +97,7 @@ type TimelineEntry struct {
 	Hindrance string `json:"hindrance"`
 
 	// OfRule reports whether the job is that of a rule.
-	OfRule bool `json:"-"`
+	OfRule bool `json:"of_rule"`
 }
 
 // Firing says that a step of a rule has fired. Of a step that repeats, it is the last time.

@@ -9,9 +9,72 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-// Event is admin.TimelineEntry as JSON.
+// Event is admin.TimelineEntry as the JSON of commands and of the API. Durations are texts, and null stands for none.
 type Event struct {
-	admin.TimelineEntry
+	ID        int64  `json:"id"` // of the row: a key gets a new ID each time it is enqueued while it does not wait
+	JobExec   string `json:"job_exec"`
+	ItemKey   string `json:"item_key"`
+	Anonymous bool   `json:"anonymous"`
+
+	// What is one of these, or an Outcome:
+	//
+	//   - "enqueued"; "waiting"; "moved" (from another store); "arriving" (on its way here from
+	//     another store)
+	//   - "next" (a check returned a next time), "retry" (a check failed), "deferred" (by catch-up,
+	//     unchecked)
+	//   - "rescheduled", "pushed_back", "width" (the grid was changed), "retried" (put back from
+	//     history)
+	//   - "renamed" (the row of a rule's table got another key)
+	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
+	//     request made this row)
+	What string    `json:"what"`
+	Slot time.Time `json:"slot"` // the slot of the row; for enqueued, the first
+
+	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
+	By    string `json:"by"`
+	App   string `json:"application_name"`
+	Actor string `json:"actor"`
+
+	Runner string `json:"runner"`
+	Error  string `json:"error"`
+
+	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
+	// or open. Empty for all other entries.
+	Found string `json:"found"`
+	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
+	// entry of a row has them.
+	StepsLeftOut []string `json:"steps_left_out"`
+	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
+	// is with the entry before it.
+	Fired []admin.Firing `json:"fired"`
+
+	// Instants lists the instants (UTC) that a periodic function was called for, if a check of its row has ended the row:
+	// all those of the row, or the latest 1,000.
+	Instants []time.Time `json:"instants"`
+
+	// LeftOut tells that the row ended with a request, which was dropped for its Request.UnlessEndedWithin. The key has
+	// ended as done in that time, perhaps with this end.
+	LeftOut bool `json:"left_out"`
+
+	// For moved: the names of the stores, given by the operator who moved the row.
+	MovedFrom string `json:"moved_from"`
+	MovedTo   string `json:"moved_to"`
+	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
+	// row got another key: its timeline goes on there.
+	KeyBefore string `json:"key_before"`
+	KeyAfter  string `json:"key_after"`
+
+	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
+	// done. Empty: it was not opened, or this entry has no slot.
+	Run string `json:"run"`
+
+	// Hindrance says what blocks a waiting row. Empty: nothing.
+	//
+	//   - "paused"; "unregistered": no run of the last 7 days knows its job
+	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open
+	//   - "straggler": it was committed after its slot was closed
+	Hindrance string `json:"hindrance"`
+
 	At       *time.Time     `json:"at"`            // null: the row waits
 	For      *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
 	Within   *duration.Text `json:"within"`        // null: the row had no window
@@ -23,10 +86,12 @@ type Event struct {
 
 // NewEvent returns an event as JSON.
 func NewEvent(e admin.TimelineEntry) Event {
-	e.Fired, e.StepsLeftOut = append([]admin.Firing{}, e.Fired...), append([]string{}, e.StepsLeftOut...)
-	e.Instants = append([]time.Time{}, e.Instants...)
 	v := Event{
-		TimelineEntry: e, At: TimeOrNil(e.At), For: TimeOrNil(e.RequestedAt),
+		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, Slot: e.Slot,
+		By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Run: e.Run, Hindrance: e.Hindrance,
+		Found: e.Found, StepsLeftOut: append([]string{}, e.StepsLeftOut...), Fired: append([]admin.Firing{}, e.Fired...),
+		Instants: append([]time.Time{}, e.Instants...), LeftOut: e.LeftOut, MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
+		KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, At: TimeOrNil(e.At), For: TimeOrNil(e.RequestedAt),
 		OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt),
 	}
 	if e.Within > 0 {
