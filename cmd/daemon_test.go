@@ -510,7 +510,7 @@ func TestADaemonRefusesActionsThatItsRoleMayNotDo(t *testing.T) {
 	asRunner(t)
 	url := serve(t, "daemon")
 	eventually(t, url+"/api/v1/overview", "", "", `"as_of"`)
-	for _, path := range []string{"/", "/ledger", "/jobs", "/rules", "/schedules", "/events", "/actions", "/waiting", "/ended"} {
+	for _, path := range []string{"/", "/ledger", "/jobs", "/rules", "/schedules", "/events", "/alerts", "/actions", "/waiting", "/ended"} {
 		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

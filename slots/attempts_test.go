@@ -174,7 +174,7 @@ func TestAJobTellsHowManyFailedRowsOfItsLastSlotWereCancelled(t *testing.T) {
 	w.run(slot(1))
 	for n := range int64(3) {
 		list, err := w.ledger.Jobs(t.Context(), slot(0).AddDate(-10, 0, 0)) // rows end on the clock of the database
-		if err != nil || len(list) != 1 || list[0].LastFailed != 2 || list[0].LastCancelled != n {
+		if err != nil || len(list) != 1 || list[0].LastFailed != 2 || list[0].LastSettled != n {
 			t.Errorf("with %d rows cancelled: %+v, %v", n, list, err)
 		}
 		w.db.MustExec("select prescient.cancel('fails', 'order', $1)", strconv.FormatInt(n, 10))

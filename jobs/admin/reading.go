@@ -93,6 +93,8 @@ type HistoryRow struct {
 	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
 	// journal has them; see Timeline. If an error ended the row, LastError has it.
 	Attempts []FailedAttempt `json:"attempts"`
+	// Acked tells who has acknowledged that the row failed. Nil: no operator has.
+	Acked *Acked `json:"acked"`
 }
 
 // FailedAttempt is a check that failed.
@@ -171,9 +173,13 @@ const (
 func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64
 	var attempts []byte
-	err := jobs.ScanJob(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
+	var ack string
+	err := jobs.ScanJob(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
+	}
+	if err == nil {
+		e.Acked, err = scanAcked(ack)
 	}
 	for i := range e.Attempts {
 		e.Attempts[i].Slot = e.Attempts[i].Slot.UTC()
@@ -230,7 +236,7 @@ type RetryFilter struct {
 	EntityKey  string
 	ItemKey    *string   // nil: every item; "": rows without an item
 	Since      time.Time // failed at or after
-	All        bool      // all failed checks that the other fields select, perhaps every one
+	All        bool      // all failed checks that the other fields select, perhaps every one, without acknowledged ones
 	Limit      int       // default 1000
 }
 
@@ -243,6 +249,7 @@ func (f RetryFilter) IsZero() bool {
 // Retry moves failed checks from history, with a clean error count, into the first slot at or after
 // at. The zero time is the next slot. An instant beyond the horizon is a FieldError. A key that
 // waits already stays unchanged, and its failed row stays in history: waiting counts such rows.
+// A row that was acknowledged (see [Client.Ack]) is moved only by its EntityKey or its ID.
 // Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
 // row.
 func (c *Client) Retry(

@@ -34,6 +34,7 @@ type TimelineEntry struct {
 	//   - "renamed" (the row of a rule's table got another key)
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
+	//   - "acked" (an operator acknowledged that the row failed; see Ack)
 	What        string    `json:"what"`
 	At          time.Time `json:"at,omitzero"`            // zero: it waits, or began before times were kept
 	Slot        time.Time `json:"slot,omitzero"`          // the slot of the row; for enqueued, the first
@@ -53,7 +54,7 @@ type TimelineEntry struct {
 	Runner   string        `json:"runner"`
 	Lateness time.Duration `json:"lateness_ns"`
 	Duration time.Duration `json:"duration_ns"`
-	Error    string        `json:"error"`
+	Error    string        `json:"error"` // for acked, the reason
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.

@@ -124,7 +124,7 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, token int64, findings []h
 	if err != nil {
 		return err
 	}
-	known, err := read(ctx, tx, c.Schema)
+	known, err := Read(ctx, tx, c.Schema)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, token int64, findings []h
 // List returns the findings that were told or are silenced, by name.
 func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		list, err = read(ctx, tx, schema)
+		list, err = Read(ctx, tx, schema)
 		return err
 	})
 	if err != nil {
@@ -154,7 +154,8 @@ func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known
 	return list, nil
 }
 
-func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) ([]Known, error) {
+// Read is List in a transaction.
+func Read(ctx context.Context, tx pg.Querier, schema pgsql.Schema) ([]Known, error) {
 	return pg.Collect(ctx, tx, pg.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
 		var since, told, until sql.NullTime
 		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because)
@@ -191,6 +192,7 @@ func (c Config) merge(findings []health.Finding) map[string]string {
 type told struct {
 	Known
 	over, again bool
+	quiet       bool // only a service that keeps an incident gets it
 }
 
 // decision has the messages and the rows to write.
@@ -219,8 +221,8 @@ func decide(known []Known, found map[string]string, now time.Time, repeat time.D
 			}
 			d.keep = append(d.keep, k)
 			continue
-		case !k.ToldAt.IsZero() && !silent:
-			d.messages = append(d.messages, told{Known: k, over: true})
+		case !k.ToldAt.IsZero():
+			d.messages = append(d.messages, told{Known: k, over: true, quiet: silent})
 		}
 		if silent {
 			k.Since, k.ToldAt = time.Time{}, time.Time{}
@@ -278,7 +280,9 @@ func (c Config) event(m told, now time.Time) event.Event {
 		Finding string    `json:"finding"`
 		Since   time.Time `json:"since"`
 		message.Message
-	}{m.Finding, m.Since, message.Message{Text: text, About: c.id(m, "problem"), Over: m.over}})
+	}{m.Finding, m.Since, message.Message{
+		Text: text, About: c.id(m, "problem"), Over: m.over, Quiet: m.quiet,
+	}})
 	return event.Event{
 		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Finding), Time: now,
 		PublishedAt: now, Data: data,

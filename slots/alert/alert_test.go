@@ -71,6 +71,9 @@ func (w *world) messages() string {
 		if m.Over {
 			over = " over"
 		}
+		if m.Quiet {
+			over += " quietly"
+		}
 		words := strings.Fields(strings.ReplaceAll(m.Text, "\n", " | "))
 		list = append(list, e.Subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
 	}
@@ -155,7 +158,7 @@ func TestASilencedFindingIsNotTold(t *testing.T) {
 	w.want("the silence has ended", w.told(), dead+"dead-letters: 1 event")
 	w.silence(time.Hour)
 	w.mend()
-	w.want("over while silenced", w.told(), "")
+	w.want("over while silenced, which a service that keeps an incident has to know", w.told(), dead+"over: dead-letters, told over quietly")
 	w.silence(0)
 	w.want("nothing is left", w.told(), "")
 	list, err = alert.List(t.Context(), w.db, "")

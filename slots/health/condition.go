@@ -18,54 +18,80 @@ type Condition struct {
 	// threshold is the default threshold.
 	threshold float64
 	judge     func(r *Report, threshold float64) []Finding
+	about     about
+}
+
+// about says what the findings of a condition are about.
+type about int
+
+const (
+	aboutAll    about = iota // no job
+	aboutJob                 // one job each
+	aboutEither              // one job, or no job
+)
+
+// Named returns the condition of a finding by its name: the condition, and a slash and the job if the finding is about
+// a job. The error says what is wrong with the name.
+func Named(finding string) (c Condition, job string, err error) {
+	name, job, ofJob := strings.Cut(finding, "/")
+	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
+	switch {
+	case i < 0:
+		return c, "", fmt.Errorf("there is no condition %q; they are %s", name, strings.Join(Names(), ", "))
+	case Conditions[i].about == aboutAll && ofJob:
+		return c, "", fmt.Errorf("a finding %s is not about one job: leave out /%s", name, job)
+	case Conditions[i].about == aboutJob && job == "" || ofJob && job == "":
+		return c, "", fmt.Errorf("a finding %s is about one job: name it, as in %s/JOB", name, name)
+	}
+	return Conditions[i], job, nil
 }
 
 // Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
 // conditions leave it out.
 var Conditions = []Condition{
 	{"unregistered", "more than THRESHOLD jobs that no run of the last 7 days has registered, with rows " +
-		"that are due within a day and were requested more than a width ago", "", 0, unregistered},
-	{"missed", "more than THRESHOLD slots that no run has opened", "", 0, missed},
+		"that are due within a day and were requested more than a width ago", "", 0, unregistered, aboutAll},
+	{"missed", "more than THRESHOLD slots that no run has opened", "", 0, missed, aboutAll},
 	{"stranded", "more than THRESHOLD slots that were left open, " +
-		"or have rows that were committed after the slot was closed", "", 0, stranded},
-	{"overdue", "rows that have been due for longer than THRESHOLD", "duration", time.Hour.Seconds(), overdue},
-	{"gave-up", "more than THRESHOLD rows that were given up after their last error, in the last day", "", 0, gaveUp},
+		"or have rows that were committed after the slot was closed", "", 0, stranded, aboutAll},
+	{"overdue", "rows that have been due for longer than THRESHOLD", "duration", time.Hour.Seconds(), overdue, aboutAll},
+	{"gave-up", "more than THRESHOLD rows that were given up after their last error, in the last day", "", 0, gaveUp, aboutAll},
 	{
 		"failing", "a job that failed in more than THRESHOLD of its checks in the last slot that was run", "%", failingOver,
-		failing,
+		failing, aboutJob,
 	},
 	{"publishing", "recurring schedules, if more than THRESHOLD of them could not be published in " +
-		"the last slot that was run", "%", publishingOver, publishing},
-	{"slow", "a run, of the newest four, that took more than THRESHOLD of the width", "%", 100, slow},
+		"the last slot that was run", "%", publishingOver, publishing, aboutJob},
+	{"slow", "a run, of the newest four, that took more than THRESHOLD of the width", "%", 100, slow, aboutAll},
 	{"sla", "a job that began more than THRESHOLD of its checks of the last day later than its SLA, " +
-		"and some in the last slot that was run", "%", slaOver, sla},
+		"and some in the last slot that was run", "%", slaOver, sla, aboutJob},
 	{
 		"between-stores", "rows on their way to another store for longer than THRESHOLD", "duration",
-		(10 * time.Minute).Seconds(), betweenStores,
+		(10 * time.Minute).Seconds(), betweenStores, aboutAll,
 	},
 	{
 		"ahead", "a ledger that begins, or has slots, more than THRESHOLD beyond the clock", "duration",
-		time.Minute.Seconds(), ahead,
+		time.Minute.Seconds(), ahead, aboutAll,
 	},
 	{
 		"consumers", "more than THRESHOLD consumers of the outbox whose position is beyond its last event", "", 0,
-		consumers,
+		consumers, aboutAll,
 	},
 	{
 		"destinations", "a destination that fails or refuses events, or whose events have waited for longer than THRESHOLD",
-		"duration", (30 * time.Minute).Seconds(), behind,
+		"duration", (30 * time.Minute).Seconds(), behind, aboutAll,
 	},
 	{
 		"paused", "a job or a rule with due rows that has been paused for longer than THRESHOLD", "duration",
-		(24 * time.Hour).Seconds(), forgotten,
+		(24 * time.Hour).Seconds(), forgotten, aboutEither,
 	},
 	{
 		"unread", "a consumer that reads the outbox itself, and has not read an event for longer than THRESHOLD",
-		"duration", (7 * 24 * time.Hour).Seconds(), unread,
+		"duration", (7 * 24 * time.Hour).Seconds(), unread, aboutAll,
 	},
 	{
 		"dead-letters", "more than THRESHOLD events that were given up, because their destination refused them", "", 0,
-		deadLetters,
+		deadLetters, aboutAll,
 	},
 }
 

@@ -35,7 +35,7 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 func TestAJobWhoseFailedRowsWereCancelledIsNotFailing(t *testing.T) {
 	t.Parallel()
 	for cancelled, want := range map[int64]int{0: 1, 1: 1, 2: 0, 3: 0} { // of 3; more than half is a finding
-		job := ledger.JobStatus{JobExec: "x", LastSlot: new(time.Unix(0, 0)), LastChecked: 3, LastFailed: 3, LastCancelled: cancelled}
+		job := ledger.JobStatus{JobExec: "x", LastSlot: new(time.Unix(0, 0)), LastChecked: 3, LastFailed: 3, LastSettled: cancelled}
 		if found := failing(&Report{Jobs: []ledger.JobStatus{job}}, 50); len(found) != want {
 			t.Errorf("%d rows cancelled: %+v", cancelled, found)
 		}

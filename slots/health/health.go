@@ -484,7 +484,8 @@ func gaveUp(r *Report, threshold float64) (list []Finding) {
 	}
 	r.told.gaveUp = float64(n) > threshold
 	return r.found(r.told.gaveUp, "jobs history --outcome failed --since 24h",
-		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back",
+		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back. "+
+			"If you will not retry them, acknowledge them with alerts ack",
 		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
 }
 
@@ -515,9 +516,9 @@ func Failing(j *ledger.JobStatus) bool {
 	return failsOver(j, failingOver)
 }
 
-// failsOver leaves out rows that were cancelled, because they need no operator any more.
+// failsOver leaves out rows that were cancelled or acknowledged, because they need no operator any more.
 func failsOver(j *ledger.JobStatus, threshold float64) bool {
-	return j.LastChecked > 0 && 100*float64(j.LastFailed-j.LastCancelled)/float64(j.LastChecked) > threshold
+	return j.LastChecked > 0 && 100*float64(j.LastFailed-j.LastSettled)/float64(j.LastChecked) > threshold
 }
 
 // Late reports whether a job is late: it broke its SLA more often than the condition sla allows by default.
@@ -551,7 +552,7 @@ func instant(t *time.Time) time.Time {
 }
 
 // retries reports whether rows that failed in the job's last slot wait for a retry.
-func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastCancelled < j.LastFailed }
+func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastSettled < j.LastFailed }
 
 // unregistered tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells

@@ -22,8 +22,9 @@ type JobStatus struct {
 	// next day, and that no run of the last 7 days knew the job.
 	Unregistered bool  `json:"unregistered"`
 	Checked      int64 `json:"checked"`
-	Failed       int64 `json:"failed"`  // checks that ended in an error
-	GaveUp       int64 `json:"gave_up"` // rows that are in history as failed
+	Failed       int64 `json:"failed"` // checks that ended in an error
+	// GaveUp counts the rows that are in history as failed, without those that an operator has acknowledged.
+	GaveUp int64 `json:"gave_up"`
 	// MaxChecks counts the rows in history as max_checks: they ended because they asked for one check
 	// too many.
 	MaxChecks int64 `json:"max_checks"`
@@ -33,12 +34,13 @@ type JobStatus struct {
 	LastChecked int64      `json:"last_checked"`
 	LastFailed  int64      `json:"last_failed"`
 	LastLate    int64      `json:"last_late"`
-	LastGaveUp  int64      `json:"-"` // rows that are in history as failed
-	// LastCancelled counts the rows that failed in that slot, and were cancelled or replaced before their retry.
-	LastCancelled int64      `json:"-"`
-	LastAt        *time.Time `json:"last_at"`
-	Error         string     `json:"error"`         // what it failed with last; empty: it did not
-	GaveUpError   string     `json:"gave_up_error"` // of the last row of GaveUp that has an error; empty: none has
+	LastGaveUp  int64      `json:"-"` // as GaveUp
+	// LastSettled counts the rows that failed in that slot and need no operator any more: they were cancelled or replaced
+	// before their retry, or were given up and then acknowledged.
+	LastSettled int64      `json:"-"`
+	LastAt      *time.Time `json:"last_at"`
+	Error       string     `json:"error"`         // what it failed with last; empty: it did not
+	GaveUpError string     `json:"gave_up_error"` // of the last row of GaveUp that has an error; empty: none has
 	// SLA is that of the job; 0: none. Late counts the checks that began later.
 	SLA  duration.Text `json:"sla"`
 	Late int64         `json:"late"`
@@ -68,7 +70,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
 			&j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastCancelled, &j.MaxChecks, &j.Error, &j.GaveUpError, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastSettled, &j.MaxChecks, &j.Error, &j.GaveUpError, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
 		j.RegisteredAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
 		return err

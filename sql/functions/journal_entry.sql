@@ -1,10 +1,10 @@
 -- Returns an entry of the journal of a row. The journal tells what has happened to the row since it was
 -- enqueued, oldest first: a line of JSON for each check that did not end it, and for each change.
 -- A change by a caller is an object: what (rescheduled, pushed_back, recorded, honoured, width,
--- retried, moved, renamed, cancelled, replaced), at in milliseconds, slot (the one that the row was in) in
+-- retried, moved, renamed, acked, cancelled, replaced), at in milliseconds, slot (the one that the row was in) in
 -- seconds since 1970, by, app and actor; of moved, the stores from and to; of renamed, the key
 -- from, and of cancelled the key to, if the key was changed; of recorded, for is the
--- requested instant, in seconds since 1970. honoured is the first entry of a row that came of a
+-- requested instant, in seconds since 1970; of acked, because is why. honoured is the first entry of a row that came of a
 -- request: slot is that of the row that had the request, and by the runner.
 -- A change by a run is an array, which is shorter: what (next, retry, deferred), slot, run, and of
 -- a check its lateness in milliseconds, its run time in microseconds and its error; if nothing was

@@ -1,7 +1,7 @@
 -- Puts failed checks that ended since an instant, at most so many, back into the slot for another
 -- instant, with a clean error count. They leave history and keep their id. A key that waits already
 -- stays as it is, and so does its failed row. Null takes every job, entity_name, entity_key or item_key.
--- this_row: the id of the one row to take; null: every row.
+-- this_row: the id of the one row to take; null: every row. An acknowledged row is taken only by its entity_key or its id.
 -- Checks of job "schedule" stay: they belong to schedules, and could publish an event again.
 create or replace function prescient.retry_failed(
     job_exec    text,
@@ -52,6 +52,7 @@ begin
             and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)
             and (retry_failed.item_key is null or h.item_key = retry_failed.item_key)
             and (this_row is null or h.id = this_row)
+            and (h.ack is null or retry_failed.entity_key is not null or this_row is not null)
             and h.finished_at >= since
         order by h.finished_at, h.id
         limit most
@@ -72,10 +73,10 @@ begin
         select
             id, prescient.find_job(failed.job_exec), target, {{kept}}, check_count, last_error, spent, payload,
             prescient.journal_add(
-                prescient.journal_add(journal, json_build_array(
+                prescient.journal_add(prescient.journal_add(journal, json_build_array(
                     'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
                     (extract(epoch from duration) * 1000000)::bigint, case when length(last_error) > 200 then left(last_error, 100) || ' ... ' || right(last_error, 95) else last_error end
-                )::text),
+                )::text), ack),
                 prescient.journal_in(entry, slot)
             )
         from failed

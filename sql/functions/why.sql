@@ -3,7 +3,7 @@
 -- null job_exec takes every job, a null item_key every item. Anonymous rows are found once they
 -- have ended.
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
--- retried, moved, renamed (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
+-- retried, moved, renamed, acked (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
 -- row on its way here from another store. slot: the one that the row was in. target: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
@@ -11,7 +11,7 @@
 -- hindrance: what keeps a waiting row from its check: paused, unregistered (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
--- a row that ended because the key was changed.
+-- a row that ended because the key was changed. error: of acked, why.
 create or replace function prescient.why(entity_name text, entity_key text, item_key text default null, job_exec text default null, most integer default 1000)
 returns table (
     id         bigint,
@@ -49,7 +49,7 @@ begin
         (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
             f.requested_for, f.requested_within, f.journal, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
-            null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job, f.last_error as whole
+            null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job, f.last_error as whole, null::text as ack
         from prescient.future_job f
         left join prescient.job j on j.job = f.job
         where f.entity_name = why.entity_name
@@ -63,7 +63,7 @@ begin
         (select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
             h.requested_for, h.requested_within, h.journal, h.first_check_at, h.slot, h.outcome, h.finished_at,
-            h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null, h.last_error
+            h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null, h.last_error, h.ack
         from prescient.future_job_history h
         where h.entity_name = why.entity_name
             and h.entity_key = why.entity_key
@@ -74,7 +74,7 @@ begin
         union all
         select
             r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
-            r.requested_for, r.requested_within, r.journal, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null, r.last_error
+            r.requested_for, r.requested_within, r.journal, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null, r.last_error, null
         from prescient.transfer_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.entity_name = why.entity_name
@@ -107,7 +107,7 @@ begin
                     and starts_with(s.whole, split_part(e.value ->> 5, ' ... ', 1))
                     and right(s.whole, length(split_part(e.value ->> 5, ' ... ', -1))) = split_part(e.value ->> 5, ' ... ', -1)
                     then s.whole
-                else e.value ->> 5
+                else coalesce(e.value ->> 'because', e.value ->> 5)
             end,
             null, null,
             e.value ->> 'from', e.value ->> 'to'
@@ -127,6 +127,13 @@ begin
             from (select prescient.journal_value((string_to_array(s.journal, chr(10)))[cardinality(string_to_array(s.journal, chr(10)))]) as value) as last
             where last.value ->> 'what' = s.what
         ) as e on true
+        union all
+        select
+            s.id, s.name, s.item_key, s.enqueued_at, 1001, to_timestamp((e.value ->> 'at')::bigint / 1000.0), e.value ->> 'what', s.slot, null,
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', null, null, null, e.value ->> 'because', null, null, null, null
+        from told s
+        cross join lateral (select s.ack::jsonb as value) as e
+        where s.ack is not null
     )
     select
         e.id, e.name, e.item_key, e.at, e.what, e.slot, e.target, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,

@@ -240,7 +240,8 @@ create table prescient.future_job_history (
     duration       interval,
     runner         prescient.label,
     requested_within   integer,
-    request        prescient.request
+    request        prescient.request,
+    ack            text
 )
 partition by range (finished_at);
 
@@ -248,6 +249,8 @@ comment on column prescient.future_job_history.slot is 'the slot the row was in 
 comment on column prescient.future_job_history.request is
     'the request that the row had when it ended. If the row was cancelled, so was the request. If the key had ended as done within unless_ended_within, it was dropped. Else another row came of it';
 comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null: no check ran';
+comment on column prescient.future_job_history.ack is
+    'who has acknowledged that the row failed, when and why: an entry of function journal_entry with because; null: nobody';
 comment on column prescient.future_job_history.duration is 'run time of the last check; null: no check ran';
 
 -- jobs history, stats and prune: by time.

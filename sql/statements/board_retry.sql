@@ -1,5 +1,5 @@
 -- Previews history_retry for the failed checks of job $1, entity $2 and key $3 since $4, at most
--- $5. $6: its item key; $7: the id of the one row; null: every one. It counts the checks, and those that stay in history because their key waits already. The digest
+-- $5. It leaves out acknowledged ones, unless a key or a row is given. $6: its item key; $7: the id of the one row; null: every one. It counts the checks, and those that stay in history because their key waits already. The digest
 -- tells these checks from as many others.
 -- Called by jobs/admin.Client.PreviewRetry.
 select
@@ -24,6 +24,7 @@ from (
         and h.finished_at >= $4
         and ($6::text is null or h.item_key = $6)
         and ($7::bigint is null or h.id = $7)
+        and (h.ack is null or $3::text is not null or $7::bigint is not null)
     order by h.finished_at, h.id
     limit $5
 ) as h

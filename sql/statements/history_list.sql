@@ -15,7 +15,8 @@ select
         from unnest(string_to_array(journal, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select t.line::jsonb as value) as e
         where t.line like '["retry",%'
-    ), '[]') as attempts
+    ), '[]') as attempts,
+    coalesce(ack, '') as ack
 from (
     select
         page.*,

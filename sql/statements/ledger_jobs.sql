@@ -5,6 +5,8 @@
 -- In the percentiles a bucket counts as its upper bound. A slot with a runner counts once the
 -- runner has finished; a slot that was left open counts. The newest slot is the one that was run
 -- last, by catch-up perhaps.
+-- A row that failed for good and was acknowledged has not given up any more. last_settled counts the rows that failed in
+-- the newest slot and need no operator any more: cancelled, replaced or acknowledged ones.
 -- Called by slots/ledger.Ledger.Jobs.
 with left_open as materialized (
     select t.*
@@ -67,10 +69,10 @@ with left_open as materialized (
     group by job
 ), gave_up as (
     select
-        h.job_exec, count(*) filter (where h.outcome = 'failed') as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
-        count(*) filter (where h.outcome = 'failed' and h.slot = l.slot) as last_n,
-        count(*) filter (where h.outcome in ('cancelled', 'replaced')) as last_cancelled,
-        (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed' and h.last_error is not null))[1] as error
+        h.job_exec, count(*) filter (where h.outcome = 'failed' and h.ack is null) as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
+        count(*) filter (where h.outcome = 'failed' and h.ack is null and h.slot = l.slot) as last_n,
+        count(*) filter (where h.outcome in ('cancelled', 'replaced') or h.ack is not null and h.slot = l.slot) as last_settled,
+        (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed' and h.ack is null and h.last_error is not null))[1] as error
     from prescient.future_job_history h
     left join (select n.name, t.slot from total t join prescient.job n on n.job = t.job) as l on l.name = h.job_exec
     left join prescient.job j on j.name = h.job_exec
@@ -138,7 +140,7 @@ select
     t.last_at,
     coalesce(g.n, 0) as gave_up,
     coalesce(g.last_n, 0) as last_gave_up,
-    coalesce(g.last_cancelled, 0) as last_cancelled,
+    coalesce(g.last_settled, 0) as last_settled,
     coalesce(g.max_checks, 0) as max_checks,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
     coalesce(g.error, '') as gave_up_error,

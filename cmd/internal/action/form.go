@@ -21,6 +21,9 @@ var Forms = []*Form{
 	cancelManyForm,
 	rescheduleForm,
 	retryForm,
+	ackForm,
+	silenceForm,
+	endSilenceForm,
 	pauseJobForm,
 	resumeJobForm,
 	removeRuleForm,
@@ -137,6 +140,19 @@ func (in *Input) payload(name string) json.RawMessage {
 		in.Wrong[name] = "must be FIELD=VALUE, or a JSON object"
 	}
 	return json.RawMessage(object)
+}
+
+// duration reads a duration. An empty field is 0, which every action takes as the default.
+func (in *Input) duration(name string) duration.Text {
+	text := strings.TrimSpace(in.Text(name))
+	if text == "" {
+		return 0
+	}
+	d, err := duration.Parse(text)
+	if err != nil || d == 0 {
+		in.Wrong[name] = "must be a duration such as 30m, 2h or 7d"
+	}
+	return duration.Text(d)
 }
 
 // number reads a number from 1 to most. An empty field is 0, which every action takes as the default

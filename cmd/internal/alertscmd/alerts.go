@@ -1,45 +1,30 @@
-// Package alertscmd has the commands that show which findings a person was told of, and that silence them.
+// Package alertscmd has the commands that show which findings a person was told of, that silence them, and that
+// acknowledge rows that gave up.
 package alertscmd
 
 import (
-	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/alert"
-	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // NewCmdAlerts returns the command alerts, with those below it.
 func NewCmdAlerts(f *factory.Factory) *cobra.Command {
-	return cli.Group("alerts", "Show which findings a person was told of, and silence them", newCmdList(f),
-		newCmdSilence(f, silence))
-}
-
-// alertView is a finding that was told or is silenced, as JSON.
-type alertView struct {
-	Finding       string     `json:"finding"`
-	Text          string     `json:"text"`
-	Since         *time.Time `json:"since"`          // null: it is silenced, and not there
-	ToldAt        *time.Time `json:"told_at"`        // null: no message has told it
-	SilencedUntil *time.Time `json:"silenced_until"` // null: it is not silenced
-	SilencedBy    string     `json:"silenced_by"`
-	Because       string     `json:"because"`
+	return cli.Group("alerts", "Show which findings a person was told of, silence them, and acknowledge rows that gave up",
+		newCmdList(f), newCmdSilence(f), newCmdAck(f))
 }
 
 func newCmdList(f *factory.Factory) *cobra.Command {
@@ -56,40 +41,23 @@ silenced.`,
 				if err != nil {
 					return err
 				}
-				return printAlerts(f, list, setting.Now())
+				return printAlerts(f, view.NewAlerts(list, setting.Now()))
 			})
 		},
 	})
 }
 
-func printAlerts(f *factory.Factory, list []alert.Known, now time.Time) error {
-	views := []alertView{}
-	for _, k := range list {
-		v := alertView{
-			Finding: k.Finding, Text: k.Text, Since: view.TimeOrNil(k.Since), ToldAt: view.TimeOrNil(k.ToldAt),
-			SilencedUntil: view.TimeOrNil(k.SilencedUntil), SilencedBy: k.By, Because: k.Because,
-		}
-		if !k.SilencedUntil.After(now) {
-			v.SilencedUntil, v.SilencedBy, v.Because = nil, "", ""
-		}
-		if v.Since != nil || v.SilencedUntil != nil {
-			views = append(views, v)
-		}
-	}
+func printAlerts(f *factory.Factory, list []view.Alert) error {
 	header := table.Row{"FINDING", "SINCE", "TOLD AT", "SILENCED UNTIL", "BY", "BECAUSE"}
-	return output.List(f.Printer, views, header, func(v alertView) table.Row {
+	return output.List(f.Printer, list, header, func(v view.Alert) table.Row {
 		return table.Row{v.Finding, v.Since, v.ToldAt, v.SilencedUntil, v.SilencedBy, v.Because}
 	})
 }
 
-type silenceOptions struct {
-	finding string
-	span    time.Duration
-	because string
-}
-
-func newCmdSilence(f *factory.Factory, runF factory.Run[silenceOptions]) *cobra.Command {
-	var o silenceOptions
+func newCmdSilence(f *factory.Factory) *cobra.Command {
+	var a action.Silence
+	var span time.Duration
+	var flags perform.Flags
 	c := f.WithOutput(&cobra.Command{
 		Use:   "silence FINDING",
 		Short: "Tell no person of a finding for a while",
@@ -99,46 +67,22 @@ silence.`,
 		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"`,
 		Args:    cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.finding = args[0]
-			name, _, _ := strings.Cut(o.finding, "/")
-			if !slices.Contains(health.Names(), name) {
-				return exit.Usagef("there is no condition %s%s", name, cli.Known("condition", health.Names()))
+			a.Finding, a.For = args[0], duration.Text(span)
+			if span > 0 {
+				if err := checkBecause(a.Because); err != nil {
+					return err
+				}
 			}
-			if strings.TrimSpace(o.because) == "" && o.span > 0 {
-				return exit.Usagef("--because must say why, such as --because \"the warehouse moves\"")
-			}
-			return runF(c.Context(), f, o)
+			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
+				if span == 0 {
+					return action.EndSilence{Finding: a.Finding}, nil
+				}
+				return a, nil
+			})
 		},
 	})
-	duration.Var(c.Flags(), &o.span, "for", time.Hour, "for how long; 0s ends the silence")
-	c.Flags().StringVar(&o.because, "because", "", "why: `TEXT` for colleagues")
+	duration.Var(c.Flags(), &span, "for", action.DefaultSilence, "for how long; 0s ends the silence")
+	c.Flags().StringVar(&a.Because, "because", "", "why: `TEXT` for colleagues")
+	flags.Add(c, "")
 	return c
-}
-
-func silence(ctx context.Context, f *factory.Factory, o silenceOptions) error {
-	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) error {
-			return alert.Silence(ctx, tx, f.Schema(), o.finding, o.span, o.because)
-		})
-		if err != nil {
-			return err
-		}
-		list, err := alert.List(ctx, db, f.Schema())
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(list, func(k alert.Known) bool { return k.Finding == o.finding })
-		if i < 0 {
-			return fmt.Errorf("silence %s: another process has ended the silence", o.finding)
-		}
-		text := fmt.Sprintf("%s is silenced until %s", o.finding, spoken.Instant(list[i].SilencedUntil))
-		if o.span == 0 {
-			text = o.finding + " is silenced no more"
-		}
-		v := struct {
-			Finding       string    `json:"finding"`
-			SilencedUntil time.Time `json:"silenced_until"`
-		}{o.finding, list[i].SilencedUntil}
-		return f.Say(v, text)
-	})
 }

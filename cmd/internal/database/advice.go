@@ -64,7 +64,7 @@ var Roles = map[string]pg.Role{
 	"schedules trigger": pg.Runner, "schedules backfill": pg.Runner,
 	"events tail": pg.Reader, "events consumers": pg.Reader, "events ack": pg.Runner,
 	"events forward": pg.Runner, "events forget": pg.Operator, "events prune": pg.Runner,
-	"alerts list": pg.Reader, "alerts silence": pg.Runner,
+	"alerts list": pg.Reader, "alerts silence": pg.Runner, "alerts ack": pg.Operator,
 	"events dead": pg.Reader, "events resend": pg.Runner, "events discard": pg.Runner,
 	"stores list": pg.Reader, "stores drain": pg.Operator, "stores move": pg.Operator, "stores add": pg.Owner,
 	"migrate up": pg.Owner, "migrate down": pg.Owner, "migrate status": pg.Reader, "migrate roles": pg.Owner,

@@ -65,6 +65,8 @@ type Ended struct {
 	Runner     string        `json:"runner"`
 	// Attempts are the checks that failed and were tried again.
 	Attempts []admin.FailedAttempt `json:"attempts"`
+	// Acked tells who has acknowledged that the check failed; null: no operator has.
+	Acked *admin.Acked `json:"acked"`
 	CheckData
 }
 
@@ -81,12 +83,15 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 func NewEndedCheck(e admin.HistoryRow) Ended {
 	return Ended{
 		e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
-		NewCheckData(e.FutureJob),
+		e.Acked, NewCheckData(e.FutureJob),
 	}
 }
 
 // Why returns the error that ended the check, or the error of an earlier attempt.
 func (v Ended) Why() string {
+	if v.Acked != nil {
+		return fmt.Sprintf("%s (acknowledged by %s: %s)", v.LastError, v.Acked.By, v.Acked.Because)
+	}
 	if v.Outcome == jobs.OutcomeFailed || v.LastError == "" {
 		return v.LastError
 	}

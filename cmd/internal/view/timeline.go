@@ -110,6 +110,8 @@ func sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		return fmt.Sprintf("moved out of %s%s onto a grid of another width%s", slot, into(e), who(e))
 	case "retried":
 		return fmt.Sprintf("put back from history%s", who(e))
+	case "acked":
+		return fmt.Sprintf("acknowledged%s, because: %s", who(e), e.Error)
 	case "moved":
 		return fmt.Sprintf("moved from store %s to store %s%s", e.MovedFrom, e.MovedTo, who(e))
 	case "renamed":

@@ -39,6 +39,8 @@ type Message struct {
 	About string `json:"about,omitempty"`
 	// Over tells that the problem is over.
 	Over bool `json:"over,omitempty"`
+	// Quiet tells that no person is to be told: only a service that keeps incidents, such as PagerDuty, gets the message.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // CheckReceiver returns what is wrong with the name of a receiver. Empty: nothing.

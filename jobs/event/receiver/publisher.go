@@ -31,7 +31,11 @@ func NewPublisher(cfg PublisherConfig) event.Publisher {
 	if cfg.PerMinute == 0 {
 		cfg.PerMinute = DefaultPerMinute
 	}
-	return &publisher{Receiver: cfg.Receiver, most: float64(cfg.PerMinute), left: float64(cfg.PerMinute), at: monotonic()}
+	service, is := cfg.Receiver.(*web)
+	return &publisher{
+		Receiver: cfg.Receiver, most: float64(cfg.PerMinute), left: float64(cfg.PerMinute), at: monotonic(),
+		incidents: is && service.incidents,
+	}
 }
 
 // monotonic measures durations.
@@ -43,6 +47,8 @@ type publisher struct {
 	most float64   // messages in a minute
 	left float64   // messages that may be sent now
 	at   time.Time // when left was counted
+	// incidents says that the receiver gets messages that are Quiet.
+	incidents bool
 }
 
 // unit is one message of one event or more.
@@ -123,7 +129,7 @@ func (p *publisher) units(messages []Message, errs []error) (list []unit) {
 	of := map[string]int{} // of digests and of what is above the bound, by recipient
 	alone := 0
 	for i, m := range messages {
-		if errs[i] != nil {
+		if errs[i] != nil || m.Quiet && !p.incidents {
 			continue
 		}
 		digest := m.SendAt != nil

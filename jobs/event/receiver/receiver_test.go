@@ -89,6 +89,25 @@ func TestPagerDutyResolvesWhatIsOver(t *testing.T) {
 	}
 }
 
+func TestAQuietMessageGoesToAServiceThatKeepsAnIncidentAlone(t *testing.T) {
+	t.Parallel()
+	data, _ := json.Marshal(message.Message{Text: "It is over", About: "problem 1", Over: true, Quiet: true})
+	quiet := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops"), Data: data}}
+	for address, want := range map[string][]string{
+		"pagerduty+http://key@HOST":    {`/v2/enqueue {"dedup_key":"problem 1","event_action":"resolve","routing_key":"key"}`},
+		"slack+http://HOST/services/x": nil,
+	} {
+		web := receivertest.NewWeb(t, nil)
+		p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, strings.Replace(address, "HOST", web.Host(), 1), loopback)})
+		if err := p.Publish(t.Context(), quiet); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+		if diff := gocmp.Diff(strings.Join(want, ""), strings.Join(web.Got(), "")); diff != "" {
+			t.Errorf("%s: %s", address, diff)
+		}
+	}
+}
+
 func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	t.Parallel()
 	server := receivertest.NewSMTP(t)

@@ -19,22 +19,24 @@ type service struct {
 	most int
 	// request returns where a message is sent, from the address as a URL of https, and its body as JSON.
 	request func(to url.URL, m Message) (url.URL, any, error)
+	// incidents says that the service keeps an incident until a message is Over.
+	incidents bool
 }
 
 // services are the services by HTTP, by the scheme of their addresses.
 var services = map[string]service{
-	"https":      {64 << 10, generic},
-	"slack":      {30_000, slack},
-	"mattermost": {16_000, chat},
-	"rocketchat": {5_000, chat},
-	"googlechat": {4_000, chat},
-	"teams":      {20_000, teams},
-	"discord":    {2_000, discord},
-	"telegram":   {4_000, telegram},
-	"ntfy":       {4_000, ntfy},
-	"gotify":     {16_000, gotify},
-	"pushover":   {1_000, pushover},
-	"pagerduty":  {16_000, pagerDuty},
+	"https":      {most: 64 << 10, request: generic},
+	"slack":      {most: 30_000, request: slack},
+	"mattermost": {most: 16_000, request: chat},
+	"rocketchat": {most: 5_000, request: chat},
+	"googlechat": {most: 4_000, request: chat},
+	"teams":      {most: 20_000, request: teams},
+	"discord":    {most: 2_000, request: discord},
+	"telegram":   {most: 4_000, request: telegram},
+	"ntfy":       {most: 4_000, request: ntfy},
+	"gotify":     {most: 16_000, request: gotify},
+	"pushover":   {most: 1_000, request: pushover},
+	"pagerduty":  {most: 16_000, request: pagerDuty, incidents: true},
 }
 
 // errNoTo is the error of a message to a person for a service that has no recipients.

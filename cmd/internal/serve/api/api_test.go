@@ -580,7 +580,7 @@ func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
 	for _, target := range []string{
 		"/overview", "/slots/2100-01-04T12:00:00Z", "/ledger", "/jobs", "/jobs/ok",
 		"/entity?entity_name=order&entity_key=1", "/checks", "/history",
-		"/schedules", "/schedules/report", "/events", "/actions",
+		"/schedules", "/schedules/report", "/events", "/alerts", "/actions",
 	} {
 		get[map[string]any](w, target)
 	}

@@ -192,6 +192,10 @@ func (a *api) routes() []web.Route {
 				}
 				return b.Events(ctx, before, limit, q.acted)
 			}),
+		read("/alerts", "alerts", "The findings that a person was told of, and those that are silenced", nil,
+			func(ctx context.Context, q request) (board.Alerts, error) {
+				return b.Alerts(ctx, q.acted)
+			}),
 		read("/actions", "actions", "What operators have done, the newest first", []string{"limit"},
 			func(ctx context.Context, q request) (board.Actions, error) {
 				limit := q.limit()

@@ -291,6 +291,12 @@ type Waiting struct {
 	After *string `json:"after"`
 }
 
+// Alerts lists the findings that alerts.receiver was told of, and those that are silenced, by name.
+type Alerts struct {
+	Seen
+	Alerts []view.Alert `json:"alerts"`
+}
+
 // Actions lists the actions of operators, the newest first.
 type Actions struct {
 	Seen

@@ -23,7 +23,7 @@ func seen(w *story.World) map[string]string {
 		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid", "advice": "/advice?name=order.unshipped",
 		"entity": "/entity?name=invoice&key=702", "entity-waits": "/entity?name=order&key=91", "entity-none": "/entity?name=order&key=nobody", "find": "/entity",
 		"rules": "/rules", "rule": "/rule?name=parcel.unshipped",
-		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "actions": "/actions",
+		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "alerts": "/alerts", "actions": "/actions",
 		"waiting": "/waiting?job=order.unshipped", "ended": "/ended?job=invoice.unpaid&outcome=failed",
 		"catch-up": "/do/catch-up", "cancel": "/do/cancel?name=order&key=91", "retry": "/do/retry?since=24h", "not-found": "/nothing",
 	}

@@ -60,7 +60,7 @@ func TestEveryLinkOfAServerInWhichEverythingOccursAnswers(t *testing.T) {
 	s.has(b.get("/", http.StatusOK), "Schedules that missed something", "late-feed", "Slots that were not run to their end", "order.unshiped")
 	answered := b.follow(210, from...)
 	for _, path := range []string{
-		"/", "/ledger", "/slot", "/jobs", "/job", "/advice", "/schedules", "/schedule", "/events", "/actions", "/waiting", "/ended", "/entity", "/do/catch-up",
+		"/", "/ledger", "/slot", "/jobs", "/job", "/advice", "/schedules", "/schedule", "/events", "/alerts", "/actions", "/waiting", "/ended", "/entity", "/do/catch-up",
 		"/do/retry", "/do/cancel", "/do/cancel-many", "/do/resend-events", "/do/discard-events", "/do/reschedule", "/do/pause-job", "/do/resume-job", "/do/trigger-schedule", "/do/backfill-schedule", "/do/pause-schedule", "/do/resume-schedule",
 	} {
 		if answered[path] == 0 {

@@ -63,6 +63,8 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"Cancels 1 waiting check with payload", "Rows"}, []string{"cancel many"}},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
 		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
+		{"/do/silence?finding=failing/invoice.unpaid", url.Values{"finding": {"failing/invoice.unpaid"}, "for": {"2h"}, "because": {"the shop moves"}}, []string{"Tells no person of failing/invoice.unpaid for 2h, because: the shop moves"}, []string{"is silenced"}},
+		{"/do/end-silence?finding=failing/invoice.unpaid", nil, []string{"which otto from 127.0.0.1 has made until ", "because: the shop moves"}, []string{"is silenced no more"}},
 		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"Sends 1 dead letter of subject feed again", "may become a dead letter again"}, []string{"resend events"}},
 		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"Deletes 1 dead letter with id other-1"}, []string{"discard events"}},
 		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
@@ -90,6 +92,40 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 	s.has(b.get("/entity?name=order&key=0", http.StatusOK), "cancelled", "otto")
 	s.has(b.get("/entity?name=invoice&key=7", http.StatusOK), "1 check waits.", "put back from history")
 	s.has(b.get("/events", http.StatusOK), "feed")
+}
+
+func TestFindingsAreSilencedAndRowsAcknowledgedOnThePage(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for i := range 2 {
+		s.Enqueue(jobs.Request{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(i), Payload: []byte(`{"broken": true}`)}, s.Now().Add(30*time.Minute))
+	}
+	s.RunFor(time.Hour)
+	b := s.browser().login(story.OperatorToken)
+	s.has(b.get("/", http.StatusOK), "2 rows were given up", "Acknowledge them…", "/do/silence?finding=gave-up")
+	s.has(b.submit(b.get("/do/silence?finding=gave-up", http.StatusOK), url.Values{"because": {""}}, http.StatusUnprocessableEntity), "is missing")
+	for finding, want := range map[string]string{"gaveup": "there is no condition", "failing/nobody": "there is no job nobody", "missed/invoice.unpaid": "is not about one job"} {
+		form := b.submit(b.get("/do/silence", http.StatusOK), url.Values{"finding": {finding}, "because": {"x"}}, http.StatusUnprocessableEntity)
+		s.has(form, want)
+	}
+	plan := b.submit(b.get("/do/silence?finding=gave-up", http.StatusOK), url.Values{"finding": {"gave-up"}, "for": {"2h"}, "because": {"the shop moves"}}, http.StatusOK)
+	b.submit(plan, nil, http.StatusOK)
+	s.has(b.get("/alerts?acted=1", http.StatusOK), "gave-up", "the shop moves", "otto", "End the silence…")
+
+	s.has(b.get("/entity?name=invoice&key=1", http.StatusOK), "Acknowledge…")
+	plan = b.submit(b.get("/do/ack?job=invoice.unpaid&name=invoice&key=1", http.StatusOK), url.Values{"job": {"invoice.unpaid"}, "name": {"invoice"}, "key": {"1"}, "because": {"paid by hand"}}, http.StatusOK)
+	s.has(plan, "Acknowledges 1 check that was given up of job invoice.unpaid of entity invoice with key 1, because: paid by hand")
+	done := b.submit(plan, nil, http.StatusOK)
+	for strings.Contains(done, ">running</span>") && t.Context().Err() == nil { // it goes on when the page is shown
+		done = b.get("/actions?acted=99", http.StatusOK)
+	}
+	s.has(done, "1 check was acknowledged")
+	page := b.get("/entity?name=invoice&key=1&acted=99", http.StatusOK)
+	s.has(page, "acknowledged by", "for otto from 127.0.0.1", "because: paid by hand")
+	if strings.Contains(page, "Acknowledge…") {
+		t.Error("an acknowledged row can be acknowledged again")
+	}
+	s.has(b.get("/?acted=99", http.StatusOK), "1 row was given up")
 }
 
 func TestCatchUpIsShownBeforeItIsDone(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/alert"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -58,6 +59,17 @@ type verdict struct {
 type finding struct {
 	health.Finding
 	Do *way
+}
+
+// Silence returns the address of the form that silences the finding.
+func (f finding) Silence() string { return link("/do/silence", "finding", alert.Name(f.Finding)) }
+
+// Ack returns the address of the form that acknowledges the rows of the finding. Empty: it has none.
+func (f finding) Ack() string {
+	if f.Condition != "gave-up" {
+		return ""
+	}
+	return "/do/ack?since=24h"
 }
 
 // way is a link to an action or a page.

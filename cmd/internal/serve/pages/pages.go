@@ -96,6 +96,7 @@ var sections = []section{
 	{"/rules", "Rules"},
 	{"/schedules", "Schedules"},
 	{"/events", "Events"},
+	{"/alerts", "Alerts"},
 	{"/actions", "Actions"},
 }
 

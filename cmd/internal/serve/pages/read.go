@@ -40,6 +40,7 @@ var readings = map[string]reading{
 	"/schedules": {"schedules", readSchedules},
 	"/schedule":  {"schedule", readSchedule},
 	"/events":    {"events", readEvents},
+	"/alerts":    {"alerts", readAlerts},
 	"/actions":   {"actions", readActions},
 	"/waiting":   {"checks", readWaiting},
 	"/ended":     {"checks", readEnded},
@@ -164,6 +165,7 @@ type entityRow struct {
 	Timeline         []sentence
 	State            verdict
 	Waits, Failed    bool
+	Acked            bool // its failure was acknowledged
 }
 
 // OfSchedule reports whether the row belongs to a schedule, which has a page of its own.
@@ -217,6 +219,10 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 			said.Text, said.Slot = view.Again(last-i+1, all[last].Slot), &all[last].Slot
 		}
 		row.Timeline = append(row.Timeline, said)
+		if s.What == "acked" {
+			row.Acked = true
+			continue
+		}
 		row.State = verdict{Mark: "run", Text: "in between"}
 		switch {
 		case s.What == "waiting":
@@ -302,6 +308,11 @@ func readEvents(b *board.Board, r *http.Request) (page, error) {
 	}
 	e, err := b.Events(r.Context(), before, listed, acted(r))
 	return page{Title: "Events", Section: "Events", Content: eventsPage{e}}, err
+}
+
+func readAlerts(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Alerts(r.Context(), acted(r))
+	return page{Title: "Alerts", Section: "Alerts", Content: all}, err
 }
 
 type actionsPage struct {

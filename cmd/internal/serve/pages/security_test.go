@@ -21,7 +21,7 @@ import (
 var (
 	reads = []string{
 		"/", "/ledger", "/slot?at=2026-03-01T13:15:00Z", "/jobs", "/job?name=order.unshipped", "/advice?name=order.unshipped", "/entity?name=order&key=1", "/schedules", "/schedule?id=report-42",
-		"/events", "/actions", "/waiting", "/ended",
+		"/events", "/alerts", "/actions", "/waiting", "/ended",
 	}
 	actionForms = []string{
 		"/do/cancel?name=order&key=1", "/do/reschedule?job=order.unshipped&name=order&key=1&at=2h", "/do/retry?since=24h", "/do/pause-job?job=order.unshipped",

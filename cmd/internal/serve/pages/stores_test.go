@@ -82,7 +82,7 @@ func TestEveryLinkOfAStoreStaysInIt(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/ledger", "/jobs", "/job", "/slot", "/schedules", "/schedule", "/events", "/actions", "/waiting", "/ended", "/entity", "/do/cancel", "/static/app.js"} {
+	for _, path := range []string{"/", "/ledger", "/jobs", "/job", "/slot", "/schedules", "/schedule", "/events", "/alerts", "/actions", "/waiting", "/ended", "/entity", "/do/cancel", "/static/app.js"} {
 		if kinds[tenant+path] == 0 {
 			t.Errorf("no link leads to %s", path)
 		}

@@ -1,0 +1,108 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+var becauseField = Field{Name: "because", Label: "Because", Hint: "Why, for colleagues.", Required: true}
+
+// Ack acknowledges checks that were given up and that no operator will retry. Empty fields do not narrow. It goes on
+// when Do has returned.
+type Ack struct {
+	ID         int64  `json:"id"` // of one row in history
+	JobExec    string `json:"job_exec"`
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"`
+	// null or left out: every item; empty: only checks without an item
+	ItemKey *string   `json:"item_key,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // given up at or after
+	Until   time.Time `json:"until,omitzero"` // given up before
+	Because string    `json:"because"`
+}
+
+var ackForm = form(Form{
+	Path: "ack", Summary: "Acknowledge checks that were given up",
+	Title: "Acknowledge failed checks", Verb: "Acknowledge",
+	Lead: "Checks that were given up, and that no operator will retry, are no problem any more. They stay in history.",
+	Fields: []Field{
+		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "key", Label: "Key", Hint: "Empty: every key."},
+		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
+		{Name: "since", Label: "Given up since", Hint: pastHint},
+		becauseField,
+	},
+}, func(in *Input) Ack {
+	return Ack{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		ID: in.number("id", math.MaxInt64), Since: in.past("since"), Because: in.Text("because"),
+	}
+})
+
+// Name returns "acknowledge".
+func (a Ack) Name() string { return "acknowledge" }
+
+// Target names the filter.
+func (a Ack) Target() string { return "failed checks" + a.narrowed() }
+
+// narrowed says which failed checks.
+func (a Ack) narrowed() string {
+	return Retry{
+		ID: a.ID, JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, ItemKey: a.ItemKey, Since: a.Since,
+	}.narrowed()
+}
+
+func (a Ack) filter() admin.AckFilter {
+	return admin.AckFilter{
+		ID: a.ID, JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, ItemKey: a.ItemKey,
+		Since: a.Since, Until: a.Until, All: true,
+	}
+}
+
+func (a Ack) final() {}
+
+func (a Ack) check(*Store) error {
+	return cmp.Or(CheckWords(a.JobExec, a.EntityName, a.EntityKey), CheckInstant("since", a.Since),
+		CheckInstant("until", a.Until), admin.ValidateBecause(a.Because))
+}
+
+func (a Ack) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	found, err := admin.New(tx.Client).CountAck(ctx, tx.Tx, a.filter())
+	if err != nil {
+		return plan, err
+	}
+	plan.Rows, plan.Nothing, plan.Fingerprint = found.Rows, found.Rows == 0, found.Digest
+	if plan.Nothing {
+		plan.Text = "No check was given up that it would acknowledge: " + a.Target()
+		return plan, tx.requireJob(ctx, a.JobExec)
+	}
+	plan.Text = "Acknowledges " + spoken.Count(found.Rows, "check that was given up", "checks that were given up") +
+		a.narrowed() + ", because: " + a.Because
+	plan.Until, a.Until = found.Until, found.Until
+	plan.Bounded = a
+	return plan, nil
+}
+
+func (a Ack) run(ctx context.Context, s *Store, actor string) (Report, error) {
+	n, err := admin.New(s.Client).AckAll(ctx, s.DB, a.filter(), a.Because, actor)
+	if err == nil && n == 0 {
+		err = s.requireJob(ctx, s.DB, a.JobExec)
+	}
+	return Acked{n}, err
+}
+
+// Acked reports on Ack.
+type Acked struct {
+	Acked int64 `json:"acked"` // the checks that were acknowledged
+}
+
+// String says how many were acknowledged.
+func (r Acked) String() string {
+	return spoken.Count(r.Acked, "check was", "checks were") + " acknowledged"
+}

@@ -1,0 +1,157 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/slots/health"
+)
+
+// Silence tells no person of a finding for a while.
+type Silence struct {
+	Finding string        `json:"finding"` // the condition and, if the finding is about one job, a slash and the job
+	For     duration.Text `json:"for"`     // default: 1h
+	Because string        `json:"because"`
+}
+
+// DefaultSilence is how long a silence is by default.
+const DefaultSilence = time.Hour
+
+var silenceForm = form(Form{
+	Path: "silence", Summary: "Tell no person of a finding for a while",
+	Title: "Silence a finding", Verb: "Silence",
+	Lead: "No message tells the finding for a while. These pages and status still show it.",
+	Fields: []Field{
+		{Name: "finding", Label: "Finding", Hint: "Such as gave-up, or failing/order.late about one job.", Required: true},
+		{Name: "for", Label: "For", Hint: "Such as 30m, 2h or 7d.", Default: duration.Format(DefaultSilence)},
+		becauseField,
+	},
+}, func(in *Input) Silence {
+	return Silence{Finding: in.Text("finding"), For: in.duration("for"), Because: in.Text("because")}
+})
+
+// Name returns "silence".
+func (a Silence) Name() string { return "silence" }
+
+// Target names the finding.
+func (a Silence) Target() string { return a.Finding }
+
+// span is for how long.
+func (a Silence) span() time.Duration { return cmp.Or(time.Duration(a.For), DefaultSilence) }
+
+func (a Silence) check(*Store) error {
+	if a.For < 0 {
+		return &jobs.FieldError{Field: "for", Message: "must be longer than 0"}
+	}
+	return cmp.Or(CheckText("finding", a.Finding), admin.ValidateBecause(a.Because))
+}
+
+func (a Silence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	plan.Text = fmt.Sprintf("Tells no person of %s for %s, because: %s", a.Finding, duration.Format(a.span()), a.Because)
+	return plan, tx.knowFinding(ctx, a.Finding)
+}
+
+// knowFinding returns an error for a finding that there cannot be.
+func (tx Tx) knowFinding(ctx context.Context, finding string) error {
+	known, err := tx.alertOf(ctx, finding)
+	if err != nil || known.Finding != "" {
+		return err
+	}
+	_, job, err := health.Named(finding)
+	if err != nil {
+		return &RefusedError{err.Error()}
+	}
+	return tx.requireJob(ctx, job)
+}
+
+// alertOf returns a finding that was told or is silenced, or the zero value.
+func (tx Tx) alertOf(ctx context.Context, finding string) (k alert.Known, err error) {
+	list, err := alert.Read(ctx, tx.Tx, tx.Schema)
+	if i := slices.IndexFunc(list, func(k alert.Known) bool { return k.Finding == finding }); i >= 0 {
+		k = list[i]
+	}
+	return k, err
+}
+
+func (a Silence) do(ctx context.Context, tx Tx) (Report, error) {
+	if err := tx.knowFinding(ctx, a.Finding); err != nil {
+		return nil, err
+	}
+	return tx.silence(ctx, a.Finding, a.span(), a.Because)
+}
+
+// silence silences a finding from now on, and reports on it.
+func (tx Tx) silence(ctx context.Context, finding string, span time.Duration, because string) (Report, error) {
+	if err := alert.Silence(ctx, tx.Tx, tx.Schema, finding, span, because); err != nil {
+		return nil, err
+	}
+	known, err := tx.alertOf(ctx, finding)
+	return Silenced{finding, known.SilencedUntil, span == 0}, err
+}
+
+// Silenced reports on Silence and EndSilence.
+type Silenced struct {
+	Finding       string    `json:"finding"`
+	SilencedUntil time.Time `json:"silenced_until"`
+	ended         bool
+}
+
+// String says until when.
+func (r Silenced) String() string {
+	if r.ended {
+		return r.Finding + " is silenced no more"
+	}
+	return fmt.Sprintf("%s is silenced until %s", r.Finding, spoken.Instant(r.SilencedUntil))
+}
+
+// EndSilence lets persons be told of a finding again.
+type EndSilence struct {
+	Finding string `json:"finding"`
+}
+
+var endSilenceForm = form(Form{
+	Path: "end-silence", Summary: "Let persons be told of a finding again",
+	Title: "End a silence", Verb: "End",
+	Lead:   "If the finding is there, the next look tells it.",
+	Fields: []Field{{Name: "finding", Label: "Finding", Required: true, Fixed: true}},
+}, func(in *Input) EndSilence { return EndSilence{Finding: in.Text("finding")} })
+
+// Name returns "end silence".
+func (a EndSilence) Name() string { return "end silence" }
+
+// Target names the finding.
+func (a EndSilence) Target() string { return a.Finding }
+
+func (a EndSilence) check(*Store) error { return CheckText("finding", a.Finding) }
+
+func (a EndSilence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	known, err := tx.silenced(ctx, a.Finding)
+	plan.Fingerprint = known.SilencedUntil
+	plan.Text = fmt.Sprintf("Ends the silence of %s, which %s has made until %s, because: %s", a.Finding, known.By,
+		spoken.Instant(known.SilencedUntil), known.Because)
+	return plan, err
+}
+
+// silenced returns a finding that is silenced, or a RefusedError.
+func (tx Tx) silenced(ctx context.Context, finding string) (alert.Known, error) {
+	known, err := tx.alertOf(ctx, finding)
+	if err == nil && !known.SilencedUntil.After(tx.now()) {
+		err = refusef("%s is not silenced: see %s alerts list", finding, tx.Self)
+	}
+	return known, err
+}
+
+func (a EndSilence) do(ctx context.Context, tx Tx) (Report, error) {
+	if _, err := tx.silenced(ctx, a.Finding); err != nil {
+		return nil, err
+	}
+	return tx.silence(ctx, a.Finding, 0, "")
+}
