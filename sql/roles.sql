@@ -241,11 +241,11 @@ to prescient_runner;
 grant delete,
     insert (
         id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, starts_at, ends_at, max_runs, exclude, deadline_from,
-        job_exec, notify, text
+        job_exec, notify, text, paused_at, paused_by
     ),
     update (
         crontab, timezone, payload, deadline, spread, misfire, anchor, paused, version, updated_at, starts_at, ends_at, max_runs, exclude,
-        deadline_from, job_exec, notify, text
+        deadline_from, job_exec, notify, text, paused_at, paused_by
     )
 on prescient.schedule to prescient_runner;
 grant insert, update on prescient.slot_run, prescient.event_consumer, prescient.alert_look, prescient.event_watermark

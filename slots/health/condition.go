@@ -82,8 +82,13 @@ var Conditions = []Condition{
 		"duration", (30 * time.Minute).Seconds(), behind, aboutAll,
 	},
 	{
-		"paused", "a job or a rule with due rows that has been paused for longer than THRESHOLD", "duration",
+		"paused", "a job or a rule with due rows, or a schedule with past instants, that has been paused for longer than " +
+			"THRESHOLD", "duration",
 		(24 * time.Hour).Seconds(), forgotten, aboutEither,
+	},
+	{
+		"receivers", "more than THRESHOLD receivers that a rule or a schedule notifies, and that no run has in its settings",
+		"", 0, unknownReceivers, aboutAll,
 	},
 	{
 		"unread", "a consumer that reads the outbox itself, and has not read an event for longer than THRESHOLD",

@@ -140,6 +140,8 @@ type Report struct {
 	behind    []ledger.Behind
 	unread    []ledger.Unread
 	forgotten []ledger.Forgotten
+	schedules []ledger.PausedSchedule
+	receivers []ledger.UnknownReceiver
 	knows     func(job string) bool
 	told      told
 	// Findings are the problems. Empty if all is well.
@@ -207,6 +209,12 @@ func Check(
 		return r, err
 	}
 	if r.forgotten, err = l.Forgotten(ctx, r.Now); err != nil {
+		return r, err
+	}
+	if r.schedules, err = l.PausedSchedules(ctx, r.Now); err != nil {
+		return r, err
+	}
+	if r.receivers, err = l.UnknownReceivers(ctx); err != nil {
 		return r, err
 	}
 	for _, c := range Conditions {
@@ -323,6 +331,54 @@ func forgotten(r *Report, threshold float64) (list []Finding) {
 		list = append(list, of(f.JobExec, r.found(r.Now.Sub(f.Since).Seconds() > threshold,
 			"jobs resume "+spoken.Word(f.JobExec), "%s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
 			f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
+	}
+	return append(list, forgottenSchedules(r, threshold)...)
+}
+
+// forgottenSchedules tells schedules that were paused for a while, and have missed an instant since.
+func forgottenSchedules(r *Report, threshold float64) []Finding {
+	var ids, texts []string
+	for _, s := range r.schedules {
+		if r.Now.Sub(s.Since).Seconds() <= threshold || !missedInstant(s, r) {
+			continue
+		}
+		ids = append(ids, s.ID)
+		texts = append(texts, fmt.Sprintf("%s (since %s, by %s)", s.ID, r.since(s.Since), s.By))
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return r.found(true, "schedules resume "+spoken.Word(ids[0]), "%s paused, and left out instants since: %s",
+		spoken.Count(len(ids), "schedule is", "schedules are"), spoken.List(texts))
+}
+
+// missedInstant reports whether a schedule would have had an instant since it was paused.
+func missedInstant(s ledger.PausedSchedule, r *Report) bool {
+	all, err := schedule.Preview(schedule.Spec{
+		ID: s.ID, Crontab: s.Crontab, Timezone: s.Timezone, Anchor: s.Anchor, Spread: s.Spread, Start: s.Start, End: s.End,
+		Exclude: s.Exclude,
+	}, r.Grid, s.Since, r.Now)
+	if err != nil {
+		return true // a schedule that cannot be read has to be looked at, too
+	}
+	for range all {
+		return true
+	}
+	return false
+}
+
+// unknownReceivers tells receivers that rules or schedules notify and that no run has.
+func unknownReceivers(r *Report, threshold float64) (list []Finding) {
+	for _, u := range r.receivers {
+		messages := "no message was written for it yet"
+		if u.Messages.N > 0 {
+			messages = fmt.Sprintf("%s in the outbox, the oldest since %s, which no person gets",
+				u.Messages.Of("message for it is", "messages for it are"), r.since(u.Since))
+		}
+		list = append(list, r.found(float64(len(r.receivers)) > threshold, "receivers list",
+			"no run has a receiver %s, and %s it: %s. Add the receiver to receivers in the settings of the runs, "+
+				"or correct its name in notify. A new receiver gets the messages that are written from then on",
+			u.Name, spoken.List(u.Of)+spoken.Noun(len(u.Of), " notifies", " notify"), messages)...)
 	}
 	return list
 }

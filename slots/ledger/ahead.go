@@ -125,26 +125,6 @@ func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
 	return found, wrapped("read which destinations are behind", err)
 }
 
-// Forgotten is a job that has been paused for long and has due rows.
-type Forgotten struct {
-	JobExec string
-	// Since is when the job was paused, and By who did so.
-	Since time.Time
-	By    string
-	// Due is the slot of the oldest row that is due.
-	Due time.Time
-}
-
-// Forgotten lists the jobs that were paused before an instant and have due rows, by name.
-func (l *Ledger) Forgotten(ctx context.Context, before time.Time) ([]Forgotten, error) {
-	found, err := list(ctx, l, pg.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
-		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due)
-		f.Since, f.Due = f.Since.UTC(), f.Due.UTC()
-		return err
-	})
-	return found, wrapped("read which jobs were paused and forgotten", err)
-}
-
 // Unread is a consumer that reads the outbox itself and has not read all of it.
 type Unread struct {
 	Name string

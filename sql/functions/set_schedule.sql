@@ -77,7 +77,9 @@ begin
         ends_at = set_schedule.ends_at,
         max_runs = set_schedule.max_runs,
         exclude = set_schedule.exclude,
-        paused = coalesce(set_schedule.paused, s.paused)
+        paused = coalesce(set_schedule.paused, s.paused),
+        paused_at = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_at, statement_timestamp()) end,
+        paused_by = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_by, coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user)) end
     where s.id = set_schedule.id
     returning s.* into given;
     if action = 'updated' then

@@ -475,6 +475,8 @@ create table prescient.schedule (
     job_exec   prescient.entity_name,
     notify     text,
     text       text,
+    paused_at  timestamptz,
+    paused_by  prescient.label,
 
     -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
@@ -504,6 +506,7 @@ create table prescient.schedule (
     constraint schedule_timeout check (timeout is null or sql is not null and timeout between interval '1 second' and interval '1 hour')
 );
 
+comment on column prescient.schedule.paused_at is 'since when it is paused, and paused_by: by whom; null: it is not paused';
 comment on column prescient.schedule.timezone is 'a name of the IANA database; empty: UTC, or the one in the crontab';
 comment on column prescient.schedule.deadline is
     'an event is dropped if it would be published later than that after its slot, or its instant; null: no event is';
@@ -521,6 +524,11 @@ comment on column prescient.schedule.job_exec is 'the job of which a check is en
 comment on column prescient.schedule.spread is 'a fixed part of this delays every instant; a hash of the id gives the part';
 comment on column prescient.schedule.misfire is 'which instants of missed slots a run publishes';
 comment on column prescient.schedule.anchor is 'the first instant of @every';
+
+-- schedule_forgotten: the schedules that have been paused for longest.
+create index schedule_paused on prescient.schedule (paused_at) where paused;
+-- receiver_unknown: who notifies a receiver.
+create index schedule_receiver on prescient.schedule (notify) where notify is not null;
 
 -- Dropped events: past the deadline, by the misfire policy, or above its limit. Runs and changes of the schedule write
 -- here. Both hold its row of future_job, so neither waits for the other here.

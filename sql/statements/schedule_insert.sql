@@ -4,13 +4,14 @@
 -- Called by jobs/schedule.Store.create.
 insert into prescient.schedule (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude,
-    job_exec, notify, text
+    job_exec, notify, text, paused_at, paused_by
 )
 select
     id, crontab, timezone, nullif(payload, '')::jsonb, nullif(deadline, 0) * interval '1 second', spread * interval '1 second', misfire, anchor, paused,
     nullif(deadline_from, ''), starts_at, ends_at, nullif(max_runs, 0),
     string_to_array(nullif(exclude, ''), chr(10)),
-    nullif(job_exec, ''), nullif(notify, ''), nullif(text, '')
+    nullif(job_exec, ''), nullif(notify, ''), nullif(text, ''),
+    case when paused then statement_timestamp() end, case when paused then coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user) end
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),

@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/pg"
+)
+
+// Forgotten is a job that has been paused for long and has due rows.
+type Forgotten struct {
+	JobExec string
+	// Since is when the job was paused, and By who did so.
+	Since time.Time
+	By    string
+	// Due is the slot of the oldest row that is due.
+	Due time.Time
+}
+
+// Forgotten lists the jobs that were paused before an instant and have due rows, by name.
+func (l *Ledger) Forgotten(ctx context.Context, before time.Time) ([]Forgotten, error) {
+	found, err := list(ctx, l, pg.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
+		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due)
+		f.Since, f.Due = f.Since.UTC(), f.Due.UTC()
+		return err
+	})
+	return found, wrapped("read which jobs were paused and forgotten", err)
+}
+
+// PausedSchedule is a schedule that has been paused for long, with what its instants follow from.
+type PausedSchedule struct {
+	ID, Crontab, Timezone string
+	Anchor                time.Time
+	Spread                time.Duration
+	Start, End            time.Time // the zero time: no bound
+	Exclude               []string
+	// Since is when the schedule was paused, and By who did so.
+	Since time.Time
+	By    string
+}
+
+// PausedSchedules lists the schedules that were paused before an instant: the 1,000 that have been paused for longest.
+func (l *Ledger) PausedSchedules(ctx context.Context, before time.Time) ([]PausedSchedule, error) {
+	found, err := list(ctx, l, pg.ScheduleForgotten, []any{before}, func(row *sql.Rows, s *PausedSchedule) error {
+		var spread int64
+		var start, end sql.NullTime
+		err := row.Scan(&s.ID, &s.Crontab, &s.Timezone, &s.Anchor, &spread, &start, &end, (*pq.StringArray)(&s.Exclude), &s.Since, &s.By)
+		s.Anchor, s.Since, s.Start, s.End = s.Anchor.UTC(), s.Since.UTC(), start.Time.UTC(), end.Time.UTC()
+		s.Spread = time.Duration(spread) * time.Second
+		return err
+	})
+	return found, wrapped("read which schedules were paused and forgotten", err)
+}
+
+// UnknownReceiver is a receiver that rules or schedules notify, and that no run has had in its settings.
+type UnknownReceiver struct {
+	Name string
+	// Of are the rules and the first schedules that notify it.
+	Of []string
+	// Messages counts those in the outbox. Since is when the oldest was written; the zero time: there is none.
+	Messages Count
+	Since    time.Time
+}
+
+// UnknownReceivers lists the receivers that rules or schedules notify and no run has had in its settings, by name.
+func (l *Ledger) UnknownReceivers(ctx context.Context) ([]UnknownReceiver, error) {
+	found, err := list(ctx, l, pg.ReceiverUnknown, nil, func(row *sql.Rows, u *UnknownReceiver) error {
+		var since sql.NullTime
+		err := row.Scan(&u.Name, (*pq.StringArray)(&u.Of), &u.Messages.N, &u.Messages.AtLeast, &since)
+		u.Since = since.Time.UTC()
+		return err
+	})
+	return found, wrapped("read which receivers no run has", err)
+}
