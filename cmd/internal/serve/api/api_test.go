@@ -145,6 +145,9 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	if e := get[board.Events](w, "/events"); len(e.Events) != 3 || e.Events[0].Subject != "report" {
 		t.Errorf("%+v", e)
 	}
+	if a := get[board.Alerts](w, "/alerts"); len(a.Alerts) != 0 {
+		t.Errorf("%+v", a)
+	}
 	if a := get[board.Actions](w, "/actions"); len(a.Actions) != 0 {
 		t.Errorf("%+v", a)
 	}
