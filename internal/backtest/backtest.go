@@ -39,8 +39,8 @@ type Config struct {
 // Run reads the rows of a rule's table, and says what each step would have done.
 func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report, error) {
 	if len(r.Facts.Changed) > 0 {
-		return Report{}, r.Rule.Problem("since", "the table does not say when %s changed before, so the rule cannot be tested on "+
-			"the past", strings.Join(r.Facts.Changed, ", "))
+		return Report{}, r.Rule.Problem("since", "the table does not say when %s changed before, so the rule cannot be "+
+			"tested on the past", strings.Join(r.Facts.Changed, ", "))
 	}
 	t, err := newTest(r, cfg)
 	if err != nil {

@@ -123,8 +123,8 @@ func dropAlso(schema pgsql.Schema, name string) string {
 	return fmt.Sprintf("drop function if exists %s cascade", strings.Join(functions, ", "))
 }
 
-// planAlso finds out whether the tables of Rule.Also have their triggers. While they lacked one, the rule has missed what
-// they say.
+// planAlso finds out whether the tables of Rule.Also have their triggers. While they lacked one, the rule has missed
+// what they say.
 func (s *Store) planAlso(ctx context.Context, p *RulePlan, fill func(pg.Statement, string) string) error {
 	wanted, statements := p.rule.alsoTriggers(s.schema, fill)
 	var found []alsoTrigger

@@ -85,7 +85,8 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		}
 	}
 	_, _, routines := pgsql.Objects()
-	called := pg.Overloads(routines, "cancel_keys", "rule_look", "rule_mark", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
+	called := pg.Overloads(routines,
+		"cancel_keys", "rule_look", "rule_mark", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
 	args := []any{
 		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pg.Rules.In(s.schema),
 		pq.Array(functions),

@@ -287,8 +287,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	return p, nil
 }
 
-// changedFrom sets the instant from which changed(...) counts for rows that have not changed since. It stays when a rule is
-// applied again. It returns a warning if it is that of the apply.
+// changedFrom sets the instant from which changed(...) counts for rows that have not changed since. It stays when a
+// rule is applied again. It returns a warning if it is that of the apply.
 func (s *Store) changedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
 	f := &u.Facts
 	if len(f.Changed) == 0 {
@@ -357,8 +357,8 @@ func (p *RulePlan) reset() {
 func (p *RulePlan) close() {
 	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
 	if p.Overdue > 0 && p.rule.Rule.Overdue.Policy == rule.OverdueSkip {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never fire "+
-			"for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never "+
+			"fire for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
 	}
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
 		p.Slots = append(p.Slots, SlotCount{Slot: slot, Rows: p.slots[slot]})

@@ -170,7 +170,8 @@ func (w *walk) query() string {
             where c.job = (select prescient.find_job({name})) and c.entity_key = ({key}::text) collate "C"
         ))`, since, pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))))
 	}
-	page := strings.Replace(string(pageTemplate.In(w.store.schema)), "{since}", pg.NewStatement(since).In(w.store.schema), 1)
+	since = pg.NewStatement(since).In(w.store.schema)
+	page := strings.Replace(pageTemplate.In(w.store.schema), "{since}", since, 1)
 	return strings.NewReplacer(
 		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
 		"{about}", f.WhereSQL(), "{starts}",

@@ -250,8 +250,8 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "also", "recheck", "steps", "recovered",
-	"overdue", "cancel", "role",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "also", "recheck", "steps",
+	"recovered", "overdue", "cancel", "role",
 }
 
 // one reads a rule.

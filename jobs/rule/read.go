@@ -120,8 +120,8 @@ func (p *page) read(ctx context.Context, of []int) error {
 	return nil
 }
 
-// readChanged reads when columns have changed that since names, after the rows: what it finds may be about a later change
-// than that of the row, which then waits, and never about an earlier one.
+// readChanged reads when columns have changed that since names, after the rows: what it finds may be about a later
+// change than that of the row, which then waits, and never about an earlier one.
 func (p *page) readChanged(ctx context.Context, keys []string, found map[string]seen) error {
 	f := p.rule.Facts
 	if len(f.Changed) == 0 {

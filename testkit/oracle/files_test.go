@@ -111,6 +111,9 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 			rule.look = time.Duration(1+r.IntN(12)) * time.Hour
 		}
 	}
+	if !rule.lookupSince() && r.chance(20) {
+		rule.since = append(rule.since, changed)
+	}
 	rule.done, rule.where = pick(r, dones), pick(r, wheres)
 	rule.joinDone = !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.instant != nil }) && r.chance(50)
 	rule.joinAll = r.chance(50)

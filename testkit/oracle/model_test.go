@@ -28,7 +28,10 @@ type theRule struct {
 }
 
 // lookupSince reports whether another table moves the clock.
-func (r *theRule) lookupSince() bool { return slices.Contains(r.since, beat) }
+func (r *theRule) lookupSince() bool { return slices.Contains(r.since, beat) || r.changes() }
+
+// changes reports whether the clock starts when the status of a row changes.
+func (r *theRule) changes() bool { return slices.Contains(r.since, changed) }
 
 // also returns the tables of also, and those that no trigger tells of are looked at every now and then.
 func (r *theRule) also() (tables []string) {
@@ -46,7 +49,7 @@ func (r *theRule) also() (tables []string) {
 }
 
 // rechecks reports whether checks look every now and then what another table says.
-func (r *theRule) rechecks() bool { return len(r.also()) == 0 }
+func (r *theRule) rechecks() bool { return len(r.also()) == 0 && !r.changes() }
 
 // early reports whether a check may come before a step, so that what it finds depends on its slot.
 func (r *theRule) early() bool {
@@ -403,7 +406,7 @@ func (m *model) since(r *theRule, values row) (time.Time, bool) {
 // inserted tells of a row that was inserted.
 func (m *model) inserted(values row, now time.Time) {
 	key := values["id"].(string)
-	m.rows[key] = values
+	m.rows[key] = values.with(row{changedAt: now})
 	for _, r := range m.rules {
 		w := m.of(r, key)
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false) // of a row that was deleted
@@ -418,6 +421,9 @@ func (m *model) inserted(values row, now time.Time) {
 func (m *model) updated(key string, changes row, now time.Time) {
 	old := m.rows[key]
 	m.rows[key] = old.with(changes)
+	if literal(m.rows[key]["status"]) != literal(old["status"]) {
+		m.rows[key][changedAt] = now
+	}
 	for _, r := range m.rules {
 		m.updatedOf(r, key, old, now)
 	}
@@ -430,6 +436,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	since, has := r.sinceOf(m.tables, values, true)
 	counted, counts := r.counts(m.tables, old, now, true), r.counts(m.tables, values, now, true)
 	moved := had != has || has && !before.Equal(since)
+	moved = moved || r.changes() && changed.changes(old, values)
 	for _, s := range r.steps {
 		if s.data != nil {
 			moved = moved || s.data.changes(old, values)
@@ -545,7 +552,7 @@ func (m *model) renamed(key, to string, now time.Time) {
 			w.slot = m.next(now)
 		}
 		for _, e := range slices.Concat(r.since, r.done) { // they find the rows of another key
-			w.unsure = w.unsure || e.lookup
+			w.unsure = w.unsure || e.lookup && e != changed
 		}
 	}
 }

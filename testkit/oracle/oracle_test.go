@@ -166,8 +166,11 @@ func (w *world) live(rows int) {
 	for range rows / 2 {
 		w.insertRow(w.time(), false)
 	}
-	for _, m := range w.models { // no row waits before the first apply
+	for _, m := range w.models { // no row waits before the first apply, from which on changes count
 		m.forget()
+		for _, values := range m.rows {
+			values[changedAt] = w.now()
+		}
 	}
 	w.apply(w.rules...)
 	end := w.start.AddDate(0, 0, w.days)
@@ -595,6 +598,9 @@ func (w *world) comparePast() {
 			w.t.Fatal(err)
 		}
 		from, to := w.start.AddDate(0, 0, -w.days), w.now().Add(time.Hour)
+		if r.changes() {
+			continue
+		}
 		report, err := backtest.Run(w.t.Context(), w.kit.DB, applied, backtest.Config{
 			From: from, To: to, Now: w.now(), Grid: w.kit.Client.Grid(), List: true,
 		})

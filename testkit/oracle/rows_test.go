@@ -191,6 +191,18 @@ var sinces = []*expression{
 	},
 }
 
+// changedAt is the column of a row, which no table has, with the instant at which its status changed.
+const changedAt = "changed(status)"
+
+// changed is the instant at which the status of a row changed.
+var changed = &expression{
+	sql: changedAt, lookup: true, cols: []string{"status"},
+	instant: func(_ *tables, r row, _ *time.Location) (time.Time, bool) {
+		at, ok := r[changedAt].(time.Time)
+		return at, ok
+	},
+}
+
 // beat is the last row of another table.
 var beat = &expression{
 	sql: "(select max(b.at) from shop.beat b where b.o_id = o.id)", lookup: true,
