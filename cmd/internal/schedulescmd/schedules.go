@@ -74,11 +74,11 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			views = output.Limited(ctx, f.Log(), views, o.limit, "go on with --after "+last+", or give a larger --limit")
 		}
 		header := table.Row{
-			"ID", "STATE", "LAST", "NEXT", "CRONTAB", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
+			"ID", "STATE", "LAST", "NEXT", "CRONTAB", "DOES", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
 			output.Droppable("DROPPED"), "LAST ERROR",
 		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
-			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
+			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, presentError(v)}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {
 			err = printPublishingPaused(f, views[0])
@@ -162,6 +162,27 @@ func actRows(s schedule.Schedule) (rows []table.Row) {
 		rows = append(rows, table.Row{"notify", act.Notify}, table.Row{"text", cmp.Or(act.Text, "the default")})
 	}
 	return rows
+}
+
+// does names what a schedule does at each instant.
+func does(v httpapi.View) string {
+	switch {
+	case v.SQL != "":
+		return "sql"
+	case v.Job != "":
+		return "job " + v.Job
+	case v.Notify != "":
+		return "notify " + v.Notify
+	}
+	return "event"
+}
+
+// presentError returns the error of the last try, or nothing if the last try succeeded: the row keeps the error.
+func presentError(v httpapi.View) string {
+	if v.ErrorCount == 0 {
+		return ""
+	}
+	return v.LastError
 }
 
 // stateText returns the state of a schedule, and whether it publishes, for a person.
