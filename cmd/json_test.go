@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "describe new fields in docs/json.md")
 var printing = []string{
 	"config show", "dev-db status", "dev-db url",
 	"migrate up", "migrate status", "migrate print", "slots set-width 15m", "slots rewind",
-	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs reschedule ok order 1 --in 2h",
+	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs reschedule ok order 1 --in 2h", "jobs run ok order 1", "jobs add ok order 1 --in 1h",
 	"jobs pause ok", "status", "plan forecast", "jobs resume ok", "jobs cancel ok order 1", "jobs retry --all",
 	"run", "catch-up", "why order 1", "plan advise", "doctor", "install crontab", "install systemd --binary /usr/local/bin/shop", "install kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
 	"jobs history", "jobs stats", "jobs prune --keep 90d",

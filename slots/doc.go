@@ -24,6 +24,7 @@
 //	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
 //	retention.Prune    slots/retention   drops what is older than history.retention
 //	Runner.CatchUp     catchup.go        finds the missed slots
+//	Runner.RunJob      byhand.go         runs the rows of a job that an operator wants checked now
 //	catching           catching.go       runs them beside one another, the oldest first
 //	beside, lull       beside.go         share the bounds of one run among these, and tell when the next one may begin
 //	phase.Contexts     internal/phase    end one after the other when the run is stopped

@@ -40,11 +40,12 @@ var errOffGrid = errors.New("it is no slot since the width was changed: its rows
 
 // selection tells a run which rows to take, how to judge each of them, and what it shares with other runs.
 type selection struct {
-	kind  Kind
-	job   string // the only job to take; empty: all
-	limit int64  // rows to take at the most; 0: no limit
-	leave bool   // the judge leaves rows in the slot on purpose
-	judge judge
+	kind   Kind
+	job    string // the only job to take; empty: all
+	limit  int64  // rows to take at the most; 0: no limit
+	leave  bool   // the judge leaves rows in the slot on purpose
+	byHand bool   // an operator asked for it: no misfire policy applies
+	judge  judge
 
 	*beside
 	started    func() // is called when the run has nothing to start, maybe again and again
@@ -366,7 +367,7 @@ func (r *run) wait() bool { return r.tasks.wait(r.ctx.Stop, idleEvery) }
 
 // moment returns the current moment, by which rows are judged.
 func (r *run) moment() guard.Moment {
-	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
+	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp && !r.sel.byHand}
 }
 
 // count takes what was recorded into the report.

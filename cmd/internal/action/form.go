@@ -21,6 +21,7 @@ var Forms = []*Form{
 	cancelManyForm,
 	rescheduleForm,
 	retryForm,
+	runCheckForm,
 	ackForm,
 	silenceForm,
 	endSilenceForm,

@@ -27,6 +27,7 @@ func NewCmdJobs(f *factory.Factory) *cobra.Command {
 	return cli.Group("jobs", "Read, add and change checks that wait, and read what ended",
 		newCmdList(f, listJobs), newCmdHistory(f, listEnded), newCmdStats(f, jobsStats), newCmdRegistered(f),
 		newCmdAdd(f, addJob), newCmdCancel(f), newCmdReschedule(f, rescheduleJob), newCmdRetry(f, retryJobs),
+		newCmdRun(f),
 		newCmdPause(f), newCmdResume(f), newCmdPrune(f, pruneHistory))
 }
 

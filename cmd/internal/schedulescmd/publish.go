@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,21 +94,24 @@ func backfill(
 		plans = append(plans, plan)
 	}
 	if flags.DryRun {
-		return printAll(f, plans, func(p action.Plan) string { return p.Text })
+		return printAll(f, plans, func(p action.Plan) string {
+			return strings.Join(append([]string{p.Text}, p.Warnings...), "\n")
+		})
 	}
 	if err := checks.NameDestinations(ctx, f, s.DB); err != nil {
 		return err
 	}
 	done := []action.Backfilled{}
+	says := func(b action.Backfilled) string { return b.ID + ": " + b.String() }
 	for _, a := range list {
 		report, err := perform.Do(ctx, s, a)
 		far, _ := report.(action.Backfilled)
 		if err != nil {
-			return errors.Join(unfinished(ctx, far, err), printAll(f, done, action.Backfilled.String))
+			return errors.Join(unfinished(ctx, far, err), printAll(f, done, says))
 		}
 		done = append(done, far)
 	}
-	return printAll(f, done, action.Backfilled.String)
+	return printAll(f, done, says)
 }
 
 // printAll prints a sentence for each of a list, or nothing for none.
@@ -117,7 +121,7 @@ func printAll[T any](f *factory.Factory, list []T, says func(T) string) error {
 	}
 	return f.Print(list, func() (err error) {
 		for _, v := range list {
-			err = errors.Join(err, f.Sentence(says(v)))
+			err = errors.Join(err, f.Lines(says(v)))
 		}
 		return err
 	})
