@@ -47,7 +47,8 @@ func (l *Ledger) PausedSchedules(ctx context.Context, before time.Time) ([]Pause
 	found, err := list(ctx, l, pg.ScheduleForgotten, []any{before}, func(row *sql.Rows, s *PausedSchedule) error {
 		var spread int64
 		var start, end sql.NullTime
-		err := row.Scan(&s.ID, &s.Crontab, &s.Timezone, &s.Anchor, &spread, &start, &end, (*pq.StringArray)(&s.Exclude), &s.Since, &s.By)
+		err := row.Scan(&s.ID, &s.Crontab, &s.Timezone, &s.Anchor, &spread, &start, &end,
+			(*pq.StringArray)(&s.Exclude), &s.Since, &s.By)
 		s.Anchor, s.Since, s.Start, s.End = s.Anchor.UTC(), s.Since.UTC(), start.Time.UTC(), end.Time.UTC()
 		s.Spread = time.Duration(spread) * time.Second
 		return err
