@@ -1,5 +1,6 @@
 -- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. Counting stops at 100,000
 -- rows in all, or 1,000 of a slot: then stopped is true, and there may be more.
+-- Called by cmd/internal/action.Tx.ahead.
 -- Called by cmd/internal/serve/board.readAhead.
 with s as materialized (
     select slot, job

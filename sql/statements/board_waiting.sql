@@ -2,7 +2,7 @@
 -- are null, and leaves out job "schedule" if $5.
 -- It returns their number, the first slot, one of the jobs, and a fingerprint that changes when the
 -- rows or their slots change.
--- Called by cmd/internal/serve/board.reader.waiting.
+-- Called by cmd/internal/action.Waiting.
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
     coalesce((select j.name from prescient.job j where j.job = min(f.job)), '#' || min(f.job), ''),
