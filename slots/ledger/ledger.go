@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -29,6 +30,7 @@ type Ledger struct {
 	setting pgsql.Setting
 	now     func() time.Time
 	reads   pg.Querier // nil: each read has a transaction of its own
+	actor   string     // of changes; empty: the role
 }
 
 // New reads the grid from the database. now is the clock that slots are compared with; nil: the database's.
@@ -291,11 +293,23 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 	return counts, nil
 }
 
+// As returns a ledger whose changes name an actor, see jobs.SetActor.
+func (l *Ledger) As(actor string) *Ledger {
+	as := *l
+	as.actor = actor
+	return &as
+}
+
 // SetWidth changes the width of the grid and moves waiting rows onto it, later or not at all, in one transaction that
 // blocks every writer. It returns the number of moved rows. It is refused while a slot is open, and if a transaction
 // that has read or written checks stays open for 3 s.
 func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		if l.actor != "" {
+			if err := jobs.SetActor(ctx, tx, l.actor); err != nil {
+				return err
+			}
+		}
 		return tx.QueryRowContext(ctx, pg.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
 	if err != nil {
 		return err
 	}
-	moved, err := ledger.SetWidth(ctx, g)
+	moved, err := ledger.As(database.Actor()).SetWidth(ctx, g)
 	if err != nil && database.CheckWidth(f, setting) != nil { // so that no other command works
 		return fmt.Errorf("%w; while slots.width is another, put PRESCIENT_SLOTS_WIDTH=0s before the command", err)
 	}
