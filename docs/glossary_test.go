@@ -87,7 +87,7 @@ func productNames(t *testing.T) map[string]string {
 	for _, c := range []forecast.Condition{forecast.TooLong, forecast.SLA, forecast.Deadline} {
 		names[string(c)] = "plan forecast --check"
 	}
-	for _, o := range jobs.Outcomes {
+	for _, o := range jobs.Outcomes() {
 		names[string(o)] = "the outcomes"
 	}
 	// the documents of the APIs are made from types when they are asked for

@@ -26,7 +26,9 @@ const (
 )
 
 // Outcomes lists every outcome.
-var Outcomes = []Outcome{
-	OutcomeDone, OutcomeCancelled, OutcomeReplaced, OutcomeFailed, OutcomeMaxChecks, OutcomeHorizon, OutcomePast,
-	OutcomeDeadline, OutcomeSkipped,
+func Outcomes() []Outcome {
+	return []Outcome{
+		OutcomeDone, OutcomeCancelled, OutcomeReplaced, OutcomeFailed, OutcomeMaxChecks, OutcomeHorizon, OutcomePast,
+		OutcomeDeadline, OutcomeSkipped,
+	}
 }

@@ -39,8 +39,8 @@
 //
 // The functions for clients run with the rights of the schema's owner, with a search_path that no
 // caller can change. So do rule_wait, rule_wait_many, rule_look, rule_mark, rule_resume, rule_rename and cancel_keys,
-// which the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the functions for
-// clients and touch no table; roles.sql says what each role may do.
+// which the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the
+// functions for clients and touch no table; roles.sql says what each role may do.
 //
 // Tables are history and functions are code. A file in migrations changes tables, and is never
 // edited once it is released. A file in functions holds the functions of its name, and is edited in

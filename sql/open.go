@@ -15,8 +15,8 @@ var ErrURL = pg.ErrURL
 // Option changes how Open connects.
 type Option func(o *pg.Options)
 
-// Patient removes the bound of two minutes for the next bytes of an answer. It is for statements that may run long, such
-// as migrations and a change of the width.
+// Patient removes the bound of two minutes for the next bytes of an answer. It is for statements that may run long,
+// such as migrations and a change of the width.
 func Patient() Option { return pg.Patient() }
 
 // Prepared lets every connection prepare each statement with parameters once and keep it, because

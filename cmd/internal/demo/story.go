@@ -103,7 +103,7 @@ func (t *teller) close(ctx context.Context) error {
 		return err
 	}
 	t.printf("  %d more slots run, %d checks done.\n\n", n, sum.Checked)
-	t.word("outcome", fmt.Sprintf("how a row ended; done is one of %d, and no row ends without", len(jobs.Outcomes)))
+	t.word("outcome", fmt.Sprintf("how a row ended; done is one of %d, and no row ends without", len(jobs.Outcomes())))
 	if err := t.audit(ctx); err != nil {
 		return err
 	}

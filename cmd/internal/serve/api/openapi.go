@@ -31,7 +31,7 @@ var parameters = map[string]web.Object{
 	"entity_name": {"type": "string"},
 	"entity_key":  {"type": "string"},
 	"item_key":    {"type": "string"},
-	"outcome":     {"type": "string", "enum": jobs.Outcomes},
+	"outcome":     {"type": "string", "enum": jobs.Outcomes()},
 	"from":        {"type": "string", "format": "date-time", "description": "The first slot."},
 	"to":          {"type": "string", "format": "date-time", "description": "The slot to stop before."},
 	"until":       {"type": "string", "format": "date-time", "description": "Only what ended before."},
@@ -82,7 +82,7 @@ func document(base string, comments map[string]string) (web.Object, map[string]s
 		Parameters: parameters, Problems: problems, Own: []string{"board", "api", "action"}, Comments: comments,
 		Enums: map[reflect.Type]any{
 			reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
-			reflect.TypeFor[jobs.Outcome](): jobs.Outcomes,
+			reflect.TypeFor[jobs.Outcome](): jobs.Outcomes(),
 		},
 	}.Document(slices.Concat(new(api).storeRoutes(), new(api).routes()))
 }

@@ -76,7 +76,7 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 		action.CheckInstant("until", f.Until)); err != nil {
 		return History{}, err
 	}
-	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
+	if f.Outcome != "" && !slices.Contains(jobs.Outcomes(), f.Outcome) {
 		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,

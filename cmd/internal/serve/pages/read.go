@@ -230,7 +230,7 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 			if s.Hindrance != "" {
 				row.State = verdict{Mark: "warn", Text: "waits: " + words(s.Hindrance)}
 			}
-		case slices.Contains(jobs.Outcomes, jobs.Outcome(s.What)):
+		case slices.Contains(jobs.Outcomes(), jobs.Outcome(s.What)):
 			row.Failed, row.State = s.What == string(jobs.OutcomeFailed), endMark(jobs.Outcome(s.What))
 		}
 	}
@@ -376,7 +376,7 @@ func readEnded(b *board.Board, r *http.Request) (page, error) {
 		return page{}, err
 	}
 	h, err := b.History(r.Context(), f, acted(r))
-	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
+	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes(), Ended: h.Checks}
 	if h.After != nil {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
 	}
