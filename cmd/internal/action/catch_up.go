@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"

@@ -9,11 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"

@@ -28,7 +28,7 @@ func (a DiscardEvents) Name() string { return "discard events" }
 func (a DiscardEvents) final() {}
 
 func (a DiscardEvents) filter() deadletter.Filter {
-	f := a.Letters.Filter()
+	f := a.Filter()
 	f.Until = a.Until
 	return f
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
