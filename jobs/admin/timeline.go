@@ -35,10 +35,11 @@ type TimelineEntry struct {
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
 	//   - "acked" (an operator acknowledged that the row failed; see Ack)
-	What        string    `json:"what"`
-	At          time.Time `json:"at,omitzero"`            // zero: it waits, or began before times were kept
-	Slot        time.Time `json:"slot,omitzero"`          // the slot of the row; for enqueued, the first
-	RequestedAt time.Time `json:"requested_for,omitzero"` // for enqueued and recorded; zero: before the year 1, which only SQL can request
+	What string    `json:"what"`
+	At   time.Time `json:"at,omitzero"`   // zero: it waits, or began before times were kept
+	Slot time.Time `json:"slot,omitzero"` // the slot of the row; for enqueued, the first
+	// For enqueued and recorded. Zero: before the year 1, which only SQL can request.
+	RequestedAt time.Time `json:"requested_for,omitzero"`
 	// For enqueued: Request.Within.
 	Within time.Duration `json:"within_ns"`
 

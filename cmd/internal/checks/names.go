@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/ledger"

@@ -69,7 +69,7 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
 		},
 	})
 	lettersFlags(c, &l)
-	c.Flags().Int64Var(&after, "after", 0, "begin behind the event with this `NUMBER`, which the log of the page before names")
+	c.Flags().Int64Var(&after, "after", 0, "begin behind the event of this `NUMBER`, which the page before names")
 	cli.CountVar(c.Flags(), &limit, "limit", 100, "list at most N events")
 	return c
 }

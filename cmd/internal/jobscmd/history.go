@@ -42,7 +42,8 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
-	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes()...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes()))
+	outcomes := jobs.Outcomes()
+	c.Flags().Var(cli.Choice(&o.filter.Outcome, outcomes...), "outcome", "only this one: "+cli.OrList(outcomes))
 	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
 	afterVar(c.Flags(), &o.after)
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")

@@ -22,10 +22,10 @@ func newCmdRun(f *factory.Factory) *cobra.Command {
 	c := factory.QuietInPipes(f.WithOutput(&cobra.Command{
 		Use:   "run JOB ENTITY KEY",
 		Short: "Do now what a waiting check does in its slot",
-		Long: `Do now what a waiting check does in its slot. The check moves into the current slot, and runs there under a lease
-like every other one. So it is due earlier only because you ask for it, and no other runner holds it. Other due checks
-of the job in the current slot run, too. The command prints the answer of the check and its next slot. To publish an
-event of a schedule now: schedules trigger.
+		Long: `Do now what a waiting check does in its slot. The check moves into the current slot, and runs there under a
+lease like every other one. It is due earlier because you ask for it, and no other runner holds it. Other due checks of
+the job in the current slot run, too. The command prints the answer of the check and its next slot. To publish an event
+of a schedule now: schedules trigger.
 
 A check that does not wait, a paused job, a job that is not registered here, and a due check that another runner may
 hold are refused with exit code 2. If the check fails, the exit code is 1. If it was not checked, because another

@@ -182,7 +182,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
 		case len(undone) == 0 && !yes:
-			return exit.Unconfirmedf("this drops the roles of schema %s of %s; add --yes to drop them", f.Schema(), databaseName(f))
+			return exit.Unconfirmedf("this drops the roles of schema %s of %s; add --yes to drop them",
+				f.Schema(), databaseName(f))
 		case !yes:
 			return exit.Unconfirmedf("this drops prescient's tables and functions in schema %s of %s, with every row; "+
 				"add --yes to drop them", f.Schema(), databaseName(f))

@@ -120,8 +120,8 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 		add("warning", "%s", warning)
 	}
 	if len(r.Unseen) > 0 {
-		add("lookups", "a change in %s is noticed when a step is due, and a row that it ends stays ended. To look in the next "+
-			"slot: also: {table: %s, key: COLUMN}, with the column that has the key", spoken.List(r.Unseen), r.Unseen[0])
+		add("lookups", "a change in %s is noticed when a step is due, and a row that it ends stays ended. To look in the "+
+			"next slot: also: {table: %s, key: COLUMN}, with the column that has the key", spoken.List(r.Unseen), r.Unseen[0])
 	}
 	if len(r.Triggers) > 0 {
 		add("triggers", "%s", strings.Join(r.Triggers, ", "))

@@ -78,7 +78,9 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			output.Droppable("DROPPED"), "LAST ERROR",
 		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
-			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, presentError(v)}
+			return table.Row{
+				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, presentError(v),
+			}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {
 			err = printPublishingPaused(f, views[0])

@@ -50,7 +50,7 @@ type RuleDetail struct {
 	Payload []string `json:"payload"`
 	Zone    string   `json:"timezone"` // empty: UTC
 	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
-	Recheck string   `json:"recheck"`  // how often to check whether another table has moved a clock; empty: 5m, or never with Also
+	Recheck string   `json:"recheck"`  // how often to look for a moved clock in other tables; empty: 5m, never with Also
 	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/pg"
-
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
