@@ -139,6 +139,9 @@ func (c *Client) warnUnregistered(job string) {
 // compared with.
 func (c *Client) FromNow(wait time.Duration) time.Time { return c.Now().Add(wait) }
 
+// Pool returns the pool that the client was made with.
+func (c *Client) Pool() pgsql.Pool { return c.pool }
+
 // Schema returns the schema of the tables.
 func (c *Client) Schema() pgsql.Schema { return c.schema }
 

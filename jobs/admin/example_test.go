@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -142,4 +143,13 @@ func ExampleClient_CancelAll() {
 	closed := admin.CancelFilter{JobExec: "order.unshipped", GroupKey: "merchant-7"}
 	done, err := operator.CancelAll(ctx, db, closed, admin.CancelOptions{Actor: "alice"})
 	slog.Info("the checks of a merchant were cancelled", "cancelled", done.Cancelled, "left", done.Left, "error", err)
+}
+
+// What the command why prints about order 42.
+func ExampleClient_Why() {
+	why, err := operator.Why(ctx, "orders", "42")
+	if err != nil {
+		slog.Error("read what happened to the order", "error", err)
+	}
+	fmt.Print(why)
 }

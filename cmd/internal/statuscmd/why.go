@@ -100,7 +100,7 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 				return nil
 			}
 			told.Store(true)
-			lines := timeline(events, now, f.Self(), f.Width())
+			lines := wrapped(admin.Why{Entries: events, Now: now, Binary: f.Self()}.Lines(), f.Width())
 			told, wrong := messages(ctx, f, db, key, events)
 			dead, err := undelivered(ctx, f, db, key, events)
 			return errors.Join(err, wrong, f.Lines(slices.Concat(lines, told, dead)...))
@@ -143,36 +143,13 @@ func undelivered(
 		f.Self(), spoken.Word(subject))}, nil
 }
 
-// timeline returns the lines of a timeline, below a heading for each row. A width other than 0 is that
-// of the terminal, at which lines are wrapped.
-func timeline(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
-	again := func(i int) (int64, bool) { return events[i].ID, events[i].What == "next" && len(events[i].Fired) == 0 }
-	for i, last := range view.Stretches(len(events), again) {
-		e := events[i]
-		if i == 0 || e.ID != events[i-1].ID {
-			if i > 0 {
-				lines = append(lines, "")
-			}
-			heading := e.JobExec
-			if e.ItemKey != "" {
-				heading += ", item " + e.ItemKey
-			}
-			lines = append(lines, strings.Map(plain.Printable, heading)+":")
+// wrapped wraps lines of an instant and a sentence at a width other than 0, which is that of the terminal.
+func wrapped(lines []string, width int) []string {
+	const at = len("2026-03-01T13:05:00Z  ")
+	for i, line := range lines {
+		if width > 0 && len(line) > at && line[at-2:at] == "  " { // no heading of a row
+			lines[i] = line[:at] + strings.ReplaceAll(output.Wrap(line[at:], width-at), "\n", "\n"+strings.Repeat(" ", at))
 		}
-		at := strings.Repeat(" ", len("2026-03-01T13:05:00Z"))
-		if !e.At.IsZero() {
-			at = spoken.Instant(e.At)
-		}
-		at += "  "
-		text := view.Sentence(e, now, self)
-		if last > i {
-			text = view.Again(last-i+1, events[last].Slot)
-		}
-		sentence := strings.Map(plain.Printable, text)
-		if width > 0 {
-			sentence = strings.ReplaceAll(output.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
-		}
-		lines = append(lines, at+sentence)
 	}
 	return lines
 }

@@ -37,7 +37,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 				events = events[len(events)-maxTimeline:]
 			}
 			for _, e := range events {
-				v.Timeline = append(v.Timeline, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
+				v.Timeline = append(v.Timeline, Sentence{view.NewEvent(e), e.Sentence(r.now(), b.cfg.Self)})
 			}
 			if err != nil {
 				return v, err

@@ -205,7 +205,7 @@ func readEntity(b *board.Board, r *http.Request) (page, error) {
 // entityRows divides a timeline into its rows, the newest first.
 func entityRows(all []board.Sentence) (list []entityRow) {
 	again := func(i int) (int64, bool) { return all[i].ID, all[i].What == "next" && len(all[i].Fired) == 0 }
-	for i, last := range view.Stretches(len(all), again) {
+	for i, last := range spoken.Stretches(len(all), again) {
 		s := all[i]
 		if i == 0 || s.ID != all[i-1].ID {
 			list = append(list, entityRow{ID: s.ID, JobExec: s.JobExec, ItemKey: s.ItemKey})
@@ -216,7 +216,7 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 			said.Slot = &all[i].Slot
 		}
 		if last > i {
-			said.Text, said.Slot = view.Again(last-i+1, all[last].Slot), &all[last].Slot
+			said.Text, said.Slot = spoken.Again(last-i+1, all[last].Slot), &all[last].Slot
 		}
 		row.Timeline = append(row.Timeline, said)
 		if s.What == "acked" {

@@ -1,11 +1,9 @@
-package view_test
+package admin_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
@@ -15,7 +13,7 @@ func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
 		{Step: "r", Number: 1, At: at}, {Step: "r", Number: 3, LeftOut: 1, At: at}, {Step: "r", Number: 7, LeftOut: 3, At: at},
 	}}
-	got := view.Sentence(e, at, "prescient")
+	got := e.Sentence(at, "prescient")
 	const when = " at 2026-03-11T09:00:00Z"
 	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of 2 before it left out), r#7" + when + " (3 of 6 before it left out)"
 	if len(got) < len(want) || got[len(got)-len(want):] != want {
@@ -30,45 +28,9 @@ func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
 		"goes on from key 1, which its row had before, by shop":                                     {What: "renamed", Slot: slot, KeyBefore: "1", By: "shop"},
 		"ended as cancelled in slot 2026-03-11T09:00:00Z by shop. Its timeline goes on under key 2": {What: "cancelled", Slot: slot, KeyAfter: "2", By: "shop"},
 	} {
-		if got := view.Sentence(e, slot, "prescient"); got != want {
+		if got := e.Sentence(slot, "prescient"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-	}
-}
-
-func TestManyChecksThatAskForAnotherAreThreeLines(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		entries string // a letter for each: n asks for another check, others are something else; | begins another row
-		want    string
-	}{
-		"nothing":     {"", ""},
-		"few":         {"ennnnnw", "e n n n n n w"},
-		"many":        {"ennnnnnw", "e n nnnn n w"},
-		"interrupted": {"nnnnnnnfnnnnn", "n nnnnn n f n n n n n"},
-		"two rows":    {"nnnn|nnnn", "n n n n n n n n"},
-		"at the end":  {"nnnnnnnn", "n nnnnnn n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var letters []byte
-			var ids []int64
-			id := int64(1)
-			for _, c := range []byte(test.entries) {
-				if c == '|' {
-					id++
-					continue
-				}
-				letters, ids = append(letters, c), append(ids, id)
-			}
-			var lines []string
-			for first, last := range view.Stretches(len(letters), func(i int) (int64, bool) { return ids[i], letters[i] == 'n' }) {
-				lines = append(lines, string(letters[first:last+1]))
-			}
-			if got := strings.Join(lines, " "); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
-		})
 	}
 }
 
@@ -82,7 +44,7 @@ func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
 		"check of order.late": "requested by a check of order.late, as soon as possible: slot 2026-03-11T09:00:00Z",
 	} {
 		e.Actor = actor
-		if got := view.Sentence(e, slot, "prescient"); got != want {
+		if got := e.Sentence(slot, "prescient"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

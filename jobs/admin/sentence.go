@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+)
+
+// Sentence describes the entry for people. now decides whether a slot is due. binary is how to call the command line,
+// for advice.
+func (e TimelineEntry) Sentence(now time.Time, binary string) string {
+	text := sentence(e, now, binary) + fired(e)
+	if len(e.StepsLeftOut) > 0 {
+		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
+	}
+	return text
+}
+
+func sentence(e TimelineEntry, now time.Time, binary string) string {
+	slot := spoken.Instant(e.Slot)
+	switch e.What {
+	case "enqueued":
+		at := "as soon as possible"
+		if !e.RequestedAt.IsZero() {
+			at = "for " + e.RequestedAt.Format(time.RFC3339Nano)
+		}
+		requested := fmt.Sprintf("requested%s, %s", who(e), at)
+		if e.Within > 0 {
+			return fmt.Sprintf("%s, within %s: placed in slot %s", requested, spoken.Duration(e.Within), slot)
+		}
+		return requested + ": slot " + slot
+	case "next":
+		return "checked" + check(e) + ": it asked for another check"
+	case "retry":
+		return "checked" + check(e) + ", and failed: " + e.Error
+	case "deferred":
+		return fmt.Sprintf("moved out of slot %s%s unchecked, by %s", slot, into(e), e.Runner)
+	case "rescheduled", "pushed_back":
+		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
+	case "recorded":
+		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended",
+			who(e), spoken.Instant(e.RequestedAt), slot)
+	case "honoured":
+		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
+	case "width":
+		return fmt.Sprintf("moved out of %s%s onto a grid of another width%s", slot, into(e), who(e))
+	case "retried":
+		return fmt.Sprintf("put back from history%s", who(e))
+	case "acked":
+		return fmt.Sprintf("acknowledged%s, because: %s", who(e), e.Error)
+	case "moved":
+		return fmt.Sprintf("moved from store %s to store %s%s", e.MovedFrom, e.MovedTo, who(e))
+	case "renamed":
+		return fmt.Sprintf("goes on from key %s, which its row had before,%s", e.KeyBefore, who(e))
+	case "arriving":
+		return "on its way here from another store, for slot " + slot
+	case "waiting":
+		return "waits for slot " + slot + due(e, now, binary)
+	}
+	return ended(e, slot)
+}
+
+// into names the slot that a row was moved to.
+func into(e TimelineEntry) string {
+	if e.To.IsZero() {
+		return ""
+	}
+	return " into slot " + spoken.Instant(e.To)
+}
+
+// ended says how a row ended.
+func ended(e TimelineEntry, slot string) string {
+	text := "ended as " + e.What
+	if e.Ran {
+		text += ", checked" + check(e)
+	} else {
+		text += " in slot " + slot
+	}
+	if len(e.Instants) > 0 {
+		text += ", called for " + instants(e.Instants)
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	if e.Found != "" {
+		text += ". The rule found: " + e.Found
+	}
+	if !e.Ran {
+		text += who(e)
+	}
+	if e.KeyAfter != "" {
+		text += ". Its timeline goes on under key " + e.KeyAfter
+	}
+	if e.LeftOut {
+		text += ". The request that was recorded is left out: " +
+			"it wants no check so soon after an end as done (unless_ended_within)"
+	}
+	return text
+}
+
+// fewInstants is how many of the instants that a periodic function was called for are named.
+const fewInstants = 20
+
+// instants names the instants that a periodic function was called for.
+func instants(list []time.Time) string {
+	var names []string
+	for _, at := range list[:min(len(list), fewInstants)] {
+		names = append(names, spoken.Instant(at))
+	}
+	if more := len(list) - fewInstants; more > 0 {
+		names = append(names, fmt.Sprintf("%s more up to %s", spoken.Count(more, "instant", "instants"),
+			spoken.Instant(list[len(list)-1])))
+	}
+	return strings.Join(names, ", ")
+}
+
+// fired names the steps of a rule that have fired.
+func fired(e TimelineEntry) string {
+	if len(e.Fired) == 0 {
+		return ""
+	}
+	var steps []string
+	for _, s := range e.Fired {
+		step := s.Step
+		if s.Number > 1 {
+			step = fmt.Sprintf("%s#%d", s.Step, s.Number)
+		}
+		steps = append(steps, step+" at "+spoken.Instant(s.At)+leftOut(s))
+	}
+	return ". Steps fired: " + strings.Join(steps, ", ")
+}
+
+// leftOut names the times just before a step fired at which it was due and did not fire.
+func leftOut(s Firing) string {
+	if s.LeftOut == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d before it left out)", s.LeftOut, s.Number-1)
+}
+
+// check describes a check, and the run of its slot.
+func check(e TimelineEntry) string {
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", spoken.Instant(e.Slot),
+		cmp.Or(e.Runner, "a runner whose name went with the ledger"),
+		spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
+	switch {
+	case e.Run == "catch_up":
+		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", spoken.Instant(e.OpenedAt))
+	case e.Run != "" && e.OpenedAt.Sub(e.Slot) > time.Minute:
+		text += fmt.Sprintf(" (the slot was opened at %s)", spoken.Instant(e.OpenedAt))
+	}
+	return text
+}
+
+// who names the role, actor and application of a change, or the check that made it.
+func who(e TimelineEntry) string {
+	switch {
+	case e.By == "":
+		return ""
+	case strings.HasPrefix(e.App, "prescient claim ") && strings.HasPrefix(e.Actor, "check of "):
+		return " by a " + e.Actor
+	case strings.HasPrefix(e.App, "prescient claim "):
+		return strings.TrimSuffix(" by a check for "+e.Actor, " for ")
+	}
+	text := " by " + e.By
+	if e.Actor != "" {
+		text += " for " + e.Actor
+	}
+	if e.App != "" {
+		text += " (" + e.App + ")"
+	}
+	return text
+}
+
+// due says when a waiting row is due, and what blocks it.
+func due(e TimelineEntry, now time.Time, binary string) string {
+	text := ", in " + spoken.Distance(now, e.Slot)
+	if !e.Slot.After(now) {
+		text = ", due for " + spoken.Distance(e.Slot, now)
+	}
+	switch e.Hindrance {
+	case "paused":
+		if e.OfRule {
+			return text + ", but its rule is paused: " + binary + " rules resume " + spoken.Word(e.JobExec)
+		}
+		text += ", but its job is paused: " + binary + " jobs resume " + spoken.Word(e.JobExec)
+	case "unregistered":
+		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"
+	case "missed":
+		text += ": no run has opened the slot, which catch-up does"
+	case "open":
+		text += ": the slot is being run, or its runners have died, which status tells"
+	case "straggler":
+		text += ": it was committed after the slot was closed, and catch-up takes it"
+	}
+	return text
+}
