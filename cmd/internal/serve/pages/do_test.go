@@ -211,7 +211,7 @@ func TestWhatIsWrongWithAFormIsSaidBesideTheField(t *testing.T) {
 	}{
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {""}}, "is missing"},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"tomorrow"}}, "is no time"},
-		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"2h"}}, "no such check waits"},
+		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"2h"}}, "waits: it has ended or was never requested"},
 		{"/do/cancel-many", url.Values{"payload": {"merchant"}}, "must be FIELD=VALUE, or a JSON object"},
 		{"/do/cancel-many", url.Values{}, "or another field must say which checks"},
 		{"/do/retry", url.Values{"limit": {"many"}}, "must be a number from 1 to 100,000"},

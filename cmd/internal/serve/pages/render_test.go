@@ -20,7 +20,7 @@ import (
 
 // views are the types that the pages show, by the name of their template.
 var views = map[string]any{
-	"actions": actionsPage{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
+	"actions": actionsPage{}, "alerts": board.Alerts{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
 	"form": formPage{}, "job": jobPage{}, "jobs": board.Jobs{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
 	"plan": formPage{}, "rule": rulePage{}, "rules": board.Rules{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
 }
@@ -35,7 +35,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := branches{where: map[string]string{}, taken: map[string]bool{}}
-	texts := []string{"", "text", "Asia/Tokyo"}
+	texts := []string{"", "text", "Asia/Tokyo", "gave-up"}
 	for name, page := range s.all {
 		if views[name] == nil {
 			t.Errorf("no view of page %s is known", name)
