@@ -56,6 +56,15 @@ type AppliedAlso struct {
 	KeyType string `json:"key_type"`
 }
 
+// written returns the tables whose writes may let a row count: that of the rule, and those of Also.
+func (a Applied) written() []string {
+	tables := []string{a.Relation}
+	for _, also := range a.Also {
+		tables = append(tables, also.Relation)
+	}
+	return tables
+}
+
 // Name returns the name of the table without its schema, as SQL. Expressions call the row by it.
 func (a Applied) Name() string {
 	names, err := ParseName(a.Relation)

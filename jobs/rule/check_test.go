@@ -143,6 +143,12 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 			SQL: "exists (select from shop.payment p where p.customer = orders.customer)", Type: expr.Truth, Lookup: true,
 		}}
 	}
+	approved := func(a *rule.Applied) {
+		a.Facts.Where = []expr.Expr{{
+			SQL: "exists (select from shop.payment p where p.customer = orders.customer)", Type: expr.Truth, Lookup: true,
+		}}
+		a.Also = []rule.AppliedAlso{{Relation: "shop.payment", Key: "customer", KeyType: "text"}}
+	}
 	for name, test := range map[string]struct {
 		change         func(*rule.Applied)
 		before, counts string // what the application writes
@@ -151,6 +157,9 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 			func(*rule.Applied) {}, "update shop.orders set channel = 'test'", "update shop.orders set channel = 'web'",
 		},
 		"done by a lookup": {paid, "insert into shop.payment values ('ada')", "update shop.orders set customer = 'bob'"},
+		"outside by a lookup of a table of also": {
+			approved, "update shop.orders set channel = 'web'", "insert into shop.payment values ('ada')",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,6 +184,61 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 			diff(t, []string{"order.unshipped.first 1"}, s.published())
 		})
 	}
+}
+
+// The check reads a row, and when it has changed, from two tables. The transaction that deletes the row is between.
+func TestARowThatIsDeletedWhileItIsReadDoesNotCountFromTheFirstApply(t *testing.T) {
+	t.Parallel()
+	const reading, wait = 1, 2 // advisory locks
+	s := newShop(t)
+	s.exec(fmt.Sprintf(`create function shop.wait() returns boolean language plpgsql as $$
+		begin
+			perform pg_advisory_xact_lock_shared(%d);
+			while not pg_try_advisory_xact_lock_shared(%d) loop perform pg_sleep(0.01); end loop;
+			return true;
+		end $$`, reading, wait))
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Facts.Since, a.Facts.Changed, a.Facts.ChangedFrom = nil, []string{"channel"}, day(-30)
+		a.Facts.Where = []expr.Expr{{SQL: "shop.wait()", Type: expr.Truth}}
+	}))
+	s.order(1)
+	s.waits("1", day(4))
+	s.exec("select prescient.rule_mark('order.unshipped', '{1}', $1)", day(3))
+	writer := s.db.MustBegin()
+	defer func() { _ = writer.Rollback() }()
+	if _, err := writer.ExecContext(t.Context(), "select pg_advisory_xact_lock($1)", wait); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.tryRun(day(4))
+		ended <- err
+	}()
+	await.True(t, "the check reads", func() bool {
+		var n int
+		if err := s.pool.GetContext(t.Context(), &n, "select count(*) from pg_locks where locktype = 'advisory' and objid = $1", reading); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the run ended before, with %v: %v", err, s.state())
+		default:
+		}
+		return n > 0
+	})
+	for _, statement := range []string{"delete from shop.orders", "select prescient.rule_mark('order.unshipped', '{1}', null)"} {
+		if _, err := writer.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await.Receive(t, "the end of the run", ended); err != nil {
+		t.Fatal(err)
+	}
+	s.wants(map[string]string{"1": "day 7"})
+	diff(t, []string(nil), s.published())
 }
 
 func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {

@@ -24,7 +24,7 @@ type page struct {
 	grid grid.Grid
 	tx   *sqlx.Tx
 	// horizon is the transaction number with which the slot began, if older transactions are open. unsettled tells
-	// that one of them has written to the table.
+	// that one of them has written to the table, or to one of Rule.Also.
 	horizon   sql.NullString
 	unsettled bool
 	readAt    time.Time // when rows of the table were last read

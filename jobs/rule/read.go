@@ -69,17 +69,24 @@ func (p *page) read(ctx context.Context, of []int) error {
 	p.readAt = time.Now() //nolint:forbidigo // measures how old what was read is
 	found := make(map[string]seen, len(keys))
 	size := 0
-	err := p.readOnly(ctx, func(tx *sqlx.Tx) error {
+	if p.horizon.Valid {
+		// Before the query, which then sees what the transactions have written that are not open any more.
+		args := []any{pq.Array(p.rule.written()), p.horizon.String}
+		if err := pg.One(ctx, p.tx, pg.RuleWriters.In(p.Schema), args, &p.unsettled); err != nil {
+			return fmt.Errorf("find transactions that write to %s: %w", p.rule.Relation, err)
+		}
+	}
+	var changed map[string]time.Time
+	err := p.readOnly(ctx, func(tx *sqlx.Tx) (err error) {
+		if changed, err = p.readChanged(ctx, tx, keys); err != nil {
+			return err
+		}
+		if err := p.asReader(ctx, tx); err != nil {
+			return err
+		}
 		clear(found)
 		size = 0
-		if p.horizon.Valid {
-			// Before the query, which then sees what the transactions have written that are not open any more.
-			args := []any{p.rule.Relation, p.horizon.String}
-			if err := pg.One(ctx, tx, pg.RuleWriters.In(p.Schema), args, &p.unsettled); err != nil {
-				return err
-			}
-		}
-		_, err := pg.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
+		_, err = pg.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
 			var s seen
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
@@ -111,24 +118,32 @@ func (p *page) read(ctx context.Context, of []int) error {
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
-	if err := p.readChanged(ctx, keys, found); err != nil {
-		return err
-	}
 	for _, i := range of {
-		p.turns[i].seen = found[p.rows[i].EntityKey]
+		s := found[p.rows[i].EntityKey]
+		p.turns[i].seen = s.after(changed[s.Key], p.rule.Facts)
 	}
 	return nil
 }
 
-// readChanged reads when columns have changed that since names, after the rows: what it finds may be about a later
-// change than that of the row, which then waits, and never about an earlier one.
-func (p *page) readChanged(ctx context.Context, keys []string, found map[string]seen) error {
-	f := p.rule.Facts
-	if len(f.Changed) == 0 {
-		return nil
+// after returns the row with the start of its clock, if columns of it have changed at an instant that since names.
+func (s seen) after(changed time.Time, f expr.Facts) seen {
+	if !s.There || len(f.Changed) == 0 {
+		return s
+	}
+	if at := grid.Later(changed, f.ChangedFrom); !s.Counts || at.After(s.Since) {
+		s.Counts, s.Since, s.start = true, at, ""
+	}
+	return s
+}
+
+// readChanged reads when columns of rows have changed that since names. The transaction then has the snapshot with which
+// it reads the rows: a change or a delete between the two would give a row another start of its clock.
+func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]time.Time, error) {
+	if len(p.rule.Facts.Changed) == 0 {
+		return nil, nil
 	}
 	changed := make(map[string]time.Time, len(keys))
-	_, err := pg.Collect(ctx, p.tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
+	_, err := pg.Collect(ctx, tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, _ *struct{}) error {
 			var key string
 			var at time.Time
@@ -137,16 +152,9 @@ func (p *page) readChanged(ctx context.Context, keys []string, found map[string]
 			return err
 		})
 	if err != nil {
-		return fmt.Errorf("read when columns of rule %s have changed: %w", p.rule.Rule.Name, err)
+		return nil, fmt.Errorf("read when columns have changed: %w", err)
 	}
-	for key, s := range found {
-		at := grid.Later(changed[key], f.ChangedFrom)
-		if !s.Counts || at.After(s.Since) {
-			s.Counts, s.Since, s.start = true, at, ""
-		}
-		found[key] = s
-	}
-	return nil
+	return changed, nil
 }
 
 const (
@@ -194,19 +202,29 @@ func (p *page) look(ctx context.Context, rows []int) error {
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; %s",
 		p.Timeout.Milliseconds(), lockTime.Milliseconds(), ReadSettings)
-	if role := p.rule.Rule.Role; role != "" {
-		limits += "; set local role " + pq.QuoteIdentifier(role)
-	}
 	db, err := p.DB(ctx)
 	if err != nil {
 		return err
 	}
-	return pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+	readTx := pg.ReadTx
+	if len(p.rule.Facts.Changed) > 0 {
+		readTx = pg.SnapshotTx // see readChanged
+	}
+	return readTx(ctx, db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, limits); err != nil {
 			return fmt.Errorf("limit the transaction: %w", err)
 		}
 		return fn(tx)
 	})
+}
+
+// asReader lets the rest of a transaction read as the role of the rule.
+func (p *page) asReader(ctx context.Context, tx *sqlx.Tx) error {
+	if p.rule.Rule.Role == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(p.rule.Rule.Role))
+	return err
 }
 
 // denied adds to an error that denies the query the statements that allow it. Returns other errors as they are, and

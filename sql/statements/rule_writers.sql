@@ -1,5 +1,5 @@
--- Reports whether a transaction is open that has written to a table ($1) and that began before a runner opened a slot, with
--- the transaction number $2. Such a transaction holds a lock on the table, or on a partition.
+-- Reports whether a transaction is open that has written to one of the tables $1 and that began before a runner opened a
+-- slot, with the transaction number $2. Such a transaction holds a lock on the table, or on a partition.
 -- Called by jobs/rule.page.read.
 with held as materialized (
     select l.locktype, l.database, l.relation, l.transactionid, l.virtualtransaction, l.mode
@@ -13,6 +13,12 @@ select exists (
     where w.locktype = 'relation'
         and w.mode = 'RowExclusiveLock'
         and w.database = (select d.oid from pg_database d where d.datname = current_database())
-        and w.relation in (select to_regclass($1) union all select p.relid from pg_partition_tree(to_regclass($1)) as p)
+        and exists (
+            select
+            from pg_class c
+            join pg_namespace n on n.oid = c.relnamespace
+            where c.oid in (select w.relation union all select p.relid from pg_partition_ancestors(w.relation) as p)
+                and format('%I.%I', n.nspname, c.relname) = any ($1::text[])
+        )
         and age(x.transactionid) > age($2::xid8::xid)
 )
