@@ -149,6 +149,11 @@ func (e givenUp) Is(target error) bool { return target == ErrGiveUp }
 // The runner calls the function again for them at once. A call must not leave out all of its rows.
 var ErrLeft = errors.New("the row is left to the next call")
 
+// ErrAlone is the error of rows that a TxBatchFunc leaves to calls of their own, such as rows whose work takes long.
+// The runner calls the function again at once, for one of these rows a call, in a transaction that locks no other row.
+// A call may leave out all of its rows so, unless it has only one.
+var ErrAlone = errors.New("the row is left to a call of its own")
+
 // All yields the registered jobs in the order of their names.
 func (r *Registry) All() iter.Seq[*Definition] {
 	return func(yield func(*Definition) bool) {

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -323,6 +326,96 @@ func TestAStatementWaitsForALock(t *testing.T) {
 	<-ended
 	if s := w.get("a"); s.ErrorCount != 0 || s.Dropped != 0 || !s.Last.Equal(slot(1)) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// countRows counts the rows that calls of the job get.
+func (w *world) countRows() *atomic.Int64 {
+	var n atomic.Int64
+	w.around = func(
+		ctx context.Context, c jobs.Call, next func(context.Context) ([]jobs.Result, error),
+	) ([]jobs.Result, error) {
+		n.Add(int64(len(c.Rows)))
+		return next(ctx)
+	}
+	return &n
+}
+
+// Each statement has a transaction of its own, which locks only its own row.
+func TestAStatementThatWaitsHoldsUpNoOtherSchedule(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.db.MustExec("insert into public.ran (id) values ('row')")
+	slow := withSQL("a-slow")
+	slow.Act.SQL = "update public.ran set zone = 'by the schedule' where id = 'row'"
+	w.create(slow)
+	w.create(withSQL("b"))
+	w.create(withSQL("c"))
+	w.create(every("event"))
+	tx := w.db.MustBegin()
+	tx.MustExec("update public.ran set zone = 'by the application' where id = 'row'")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.run(slot(1))
+	}()
+	w.eventually("the statement to wait for the row", func() bool {
+		return w.count("select count(*) from pg_locks where not granted") > 0
+	})
+	w.eventually("the other statements to have run", func() bool {
+		return w.ran("b") == "12:05 12:10 12:15" && w.ran("c") == "12:05 12:10 12:15"
+	})
+	if _, err := w.store.Pause(t.Context(), w.db, "b", schedule.AnyVersion); err != nil {
+		t.Error(err)
+	}
+	if err := w.store.Delete(t.Context(), w.db, "c", schedule.AnyVersion); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if s := w.get("a-slow"); s.ErrorCount != 0 || !s.Last.Equal(slot(1)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The rows that all calls together get, and lock, are the cost of many statements that are due at once.
+func TestTheCostOfStatementsGrowsWithTheirNumber(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	locked := w.countRows()
+	const n = 30
+	for i := range n {
+		w.create(withSQL(fmt.Sprint("s", i)))
+	}
+	if result := w.run(slot(1)); result.Rescheduled != n {
+		t.Errorf("%+v", result)
+	}
+	if got := locked.Load(); got != 2*n {
+		t.Errorf("the calls got %d rows, want each twice", got)
+	}
+	if ran := w.count("select count(*) from public.ran"); ran != 3*n {
+		t.Errorf("%d instants ran", ran)
+	}
+}
+
+// A page that is slow as a whole publishes what it can, and goes on in another transaction before its time is over.
+func TestAPageThatTakesLongGoesOnInAnotherTransaction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.hold = time.Nanosecond
+	locked := w.countRows()
+	for _, id := range []string{"a", "b", "c"} {
+		w.create(every(id))
+	}
+	if result := w.run(slot(1)); result.Rescheduled != 3 || result.Failed != 0 || locked.Load() != 3+2+1 {
+		t.Errorf("the calls got %d rows, %+v", locked.Load(), result)
+	}
+	if got := len(w.published()); got != 9 {
+		t.Errorf("%d events", got)
 	}
 }
 

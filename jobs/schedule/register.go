@@ -46,12 +46,16 @@ type PublishConfig struct {
 	// Timeout is how long the schedules of a page may take. Defaults to DefaultTimeout.
 	Timeout time.Duration
 
-	held time.Duration // see patience; 0: the default
+	held time.Duration // instead of patience and half of Timeout; 0: neither
 }
 
 // patience is how long the statements of a row may take together before the rest waits for the next slot: they hold the
 // row, and an error undoes them all.
 func (to *PublishConfig) patience() time.Duration { return cmp.Or(to.held, 10*time.Minute) }
+
+// share is how long a call reads and collects events before the rest of its rows is for the next call. What it has
+// collected needs time, too.
+func (to *PublishConfig) share() time.Duration { return cmp.Or(to.held, to.timeout()/2) }
 
 // Register registers the job that publishes schedules. It keeps the pointer to, so a caller may set
 // another Publisher between two runs. It panics like jobs.Registry.Register.
@@ -130,8 +134,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)),
 		states: make([]scheduleState, len(rows)),
 	}
-	statements := b.statements(schedules)
-	if len(statements) == len(rows) {
+	if len(rows) == 1 && b.hasStatement(schedules, rows[0]) {
 		err = b.runStatement(ctx, schedules[rows[0].EntityKey])
 	} else {
 		err = b.publish(ctx, schedules)
@@ -140,37 +143,37 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		return nil, err
 	}
 	for i, r := range b.results {
-		if r.Err != nil && !errors.Is(r.Err, jobs.ErrLeft) { // the log names only the job
+		if r.Err != nil && !errors.Is(r.Err, jobs.ErrLeft) && !errors.Is(r.Err, jobs.ErrAlone) { // the log names only the job
 			b.results[i].Err = fmt.Errorf("schedule %s: %w", spoken.Word(rows[i].EntityKey), r.Err)
 		}
 	}
 	return b.results, b.recordStates(ctx)
 }
 
-// statements returns the rows that have a statement, and leaves them to a call of their own: no event waits for a
-// statement, and a statement has a transaction for itself.
-func (b *batch) statements(schedules map[string]dueSchedule) (rows []int) {
-	for i, row := range b.rows {
-		if schedules[row.EntityKey].act.SQL != "" && b.standsForSchedule(row) {
-			rows = append(rows, i)
-			b.results[i].Err = jobs.ErrLeft
-		}
-	}
-	return rows
+// hasStatement reports whether the schedule of a row has a statement.
+func (b *batch) hasStatement(schedules map[string]dueSchedule, row jobs.FutureJob) bool {
+	return schedules[row.EntityKey].act.SQL != "" && b.standsForSchedule(row)
 }
 
 func (b *batch) standsForSchedule(row jobs.FutureJob) bool {
 	return row.EntityName == EntityName && row.ItemKey == "" && !row.Anonymous
 }
 
-// publish checks the rows that have no statement.
+// publish checks the rows that have no statement, and leaves each of the others to a call of its own: no event waits
+// for a statement, and a statement has a transaction that locks only its own row.
 func (b *batch) publish(ctx context.Context, schedules map[string]dueSchedule) error {
 	ctx, cancel := context.WithTimeout(ctx, b.to.timeout())
 	defer cancel()
+	began, done := time.Now(), 0 //nolint:forbidigo // measures how long the call holds its rows
 	for i, row := range b.rows {
 		s, ok := schedules[row.EntityKey]
 		switch {
-		case b.results[i].Err != nil:
+		case b.hasStatement(schedules, row):
+			b.results[i].Err = jobs.ErrAlone
+			continue
+		case done > 0 && time.Since(began) >= b.to.share():
+			b.results[i].Err = jobs.ErrLeft
+			continue
 		case !b.standsForSchedule(row):
 			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",
 				JobExec, EntityName)
@@ -179,14 +182,14 @@ func (b *batch) publish(ctx context.Context, schedules map[string]dueSchedule) e
 				return err
 			}
 		}
+		done++
 	}
 	return b.flush(ctx)
 }
 
-// runStatement runs the statement of the first row, for each instant that is due. If one instant fails, the statement
+// runStatement runs the statement of the only row, for each instant that is due. If one instant fails, the statement
 // has run for no instant of the row: all are due again in the next slot.
 func (b *batch) runStatement(ctx context.Context, s dueSchedule) error {
-	b.results[0].Err = nil
 	if _, err := b.tx.ExecContext(ctx, "savepoint prescient_schedule"); err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ type world struct {
 	to     event.TxPublisher
 
 	timeout time.Duration // of a page
-	hold    time.Duration // of statements; see schedule.PublishConfig.Hold
+	hold    time.Duration // of a call; see schedule.PublishConfig.Hold
+	around  jobs.Middleware
 }
 
 func setup(t testing.TB) *world {
@@ -81,6 +82,9 @@ func (w *world) runner() *slots.Runner {
 	to := &schedule.PublishConfig{Publisher: w.to, Timeout: w.timeout}
 	to.Hold(w.hold)
 	schedule.Register(registry, to)
+	if w.around != nil {
+		registry.Use(w.around)
+	}
 	r, err := slots.NewRunner(w.t.Context(), slots.Config{
 		DB: w.db, Registry: registry, Now: w.clock.Now, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})

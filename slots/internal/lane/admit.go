@@ -41,7 +41,7 @@ func (l *Lane) admit(
 	ctx context.Context, set *permit.Set, units []*unit.Unit,
 ) (queues []Queue, parked []*unit.Unit, err error) {
 	if l.Limit == nil {
-		return []Queue{l.queue(nil, units)}, nil, nil
+		return l.withoutLimit(units), nil, nil
 	}
 	var uncalled []*unit.Unit // which need no permit
 	byKey, wanted := map[string][]*unit.Unit{}, map[string]int{}
@@ -67,6 +67,21 @@ func (l *Lane) admit(
 		}
 	}
 	return queues, parked, nil
+}
+
+// withoutLimit divides units into those whose rows have a call of their own, and the others.
+func (l *Lane) withoutLimit(units []*unit.Unit) []Queue {
+	var alone, others []*unit.Unit
+	for _, u := range units {
+		if u.IsAlone() {
+			alone = append(alone, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	room := l.lanes.Bounds.alone
+	gate := permit.NewGate(l.lanes.Stop, append([]permit.Semaphore{room}, l.semaphores...), nil)
+	return []Queue{l.queue(nil, others), {Gate: gate, AtOnce: min(l.AtOnce, cap(room)), Units: alone}}
 }
 
 // queue returns a queue of units that are subject to a bucket of the lane's limit. Nil: to no limit.

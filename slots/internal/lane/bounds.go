@@ -10,6 +10,7 @@ import (
 // Bounds are bounds on the checks and the memory of several runs together. They are safe for concurrent use.
 type Bounds struct {
 	workers, connections permit.Semaphore
+	alone                permit.Semaphore // of rows with a call of their own, so that other checks need not wait for them
 	memory               memory
 
 	mu      sync.Mutex
@@ -20,6 +21,7 @@ type Bounds struct {
 func NewBounds(workers, connections int) *Bounds {
 	return &Bounds{
 		workers: make(permit.Semaphore, workers), connections: make(permit.Semaphore, connections),
+		alone:   make(permit.Semaphore, max(1, min(workers, connections)/2)),
 		ofLanes: map[string]permit.Semaphore{},
 	}
 }

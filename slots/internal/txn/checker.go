@@ -124,8 +124,11 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 		return nil, unit.ErrIgnored
 	}
 	left, results := u.SplitLeft(results)
-	if left != nil {
-		ch.Later(left)
+	for _, rows := range left {
+		ch.Later(rows)
+	}
+	if len(u.Rows) == 0 {
+		return nil, ErrRecorded // with their own calls
 	}
 	outcomes := u.Outcomes(ctx, c.Moment(), results, nil, time.Since(u.Watch.Began()), c.Panics)
 	return nil, c.commit(ctx, tx, u, ch, outcomes)

@@ -126,21 +126,33 @@ func (u *Unit) SplitBusy(ids map[int64]bool) (busy, free *Unit) {
 	return busy, u
 }
 
-// SplitLeft returns a unit of the rows that the function has left to the next call. It drops these rows and their
-// results from this unit. It returns nil if the function has left no row, or all rows.
-func (u *Unit) SplitLeft(results []jobs.Result) (*Unit, []jobs.Result) {
-	left := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
+// SplitLeft returns units of the rows that the function has left: one for each row that wants a call of its own, and
+// one for those that are left to the next call. It drops these rows and their results from this unit, which may then
+// have no rows. It returns no units if the function has left all rows to the next call, or if this call had only one.
+func (u *Unit) SplitLeft(results []jobs.Result) (left []*Unit, kept []jobs.Result) {
+	if u.Group != nil || len(u.Rows) == 1 {
+		return nil, results
+	}
+	next := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
 	var rows []jobs.FutureJob
-	var kept []jobs.Result
 	for i, r := range results {
-		if errors.Is(r.Err, jobs.ErrLeft) {
-			left.Rows = append(left.Rows, u.Rows[i])
-		} else {
+		switch {
+		case errors.Is(r.Err, jobs.ErrAlone):
+			alone := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
+			alone.Rows = append(alone.one[:0], u.Rows[i])
+			left = append(left, alone)
+		case errors.Is(r.Err, jobs.ErrLeft):
+			next.Rows = append(next.Rows, u.Rows[i])
+		default:
 			rows, kept = append(rows, u.Rows[i]), append(kept, r)
 		}
 	}
-	if len(left.Rows) == 0 || len(rows) == 0 || u.Group != nil {
+	switch len(next.Rows) {
+	case len(u.Rows):
 		return nil, results
+	case 0:
+	default:
+		left = append(left, next)
 	}
 	u.SetRows(rows, nil)
 	return left, kept

@@ -22,7 +22,7 @@ type Unit struct {
 	Verdict *guard.Verdict // set if no call is needed
 	Watch   Watch          // of the call
 	Waited  bool           // for a lock of another transaction
-	Left    bool           // by a call that has held its rows for long: it goes on at once
+	Left    bool           // by a call that goes on without its rows: it begins at once
 	Tried   Tried
 	Failure Failure
 
@@ -56,6 +56,9 @@ func (u *Unit) Size() int64 {
 
 // bytesOfUnit is about how many bytes a unit takes without its rows.
 const bytesOfUnit = 1000
+
+// IsAlone reports whether the row was left to a call of its own, which may take long.
+func (u *Unit) IsAlone() bool { return u.Left && len(u.Rows) == 1 }
 
 // Bytes returns about how many bytes the unit takes while it waits.
 func (u *Unit) Bytes() int64 {

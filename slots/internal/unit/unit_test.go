@@ -107,6 +107,35 @@ func TestACallThatFailedAsAWholeIsDividedDownToTheRowToBlame(t *testing.T) {
 	}
 }
 
+func TestARowThatIsLeftAloneGetsACallOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const done, next, alone = 0, 1, 2
+	for name, test := range map[string]struct {
+		results []int
+		left    [][]int64
+		kept    []int64
+	}{
+		"some":              {[]int{done, alone, next, alone, next}, [][]int64{{2}, {4}, {3, 5}}, []int64{1}},
+		"all alone":         {[]int{alone, alone}, [][]int64{{1}, {2}}, []int64{}},
+		"all to the next":   {[]int{next, next}, nil, []int64{1, 2}},
+		"one that is alone": {[]int{alone}, nil, []int64{1}},
+		"none":              {[]int{done, done}, nil, []int64{1, 2}},
+	} {
+		u := &Unit{Def: batched, Rows: rows(len(test.results))}
+		results := make([]jobs.Result, len(test.results))
+		for i, r := range test.results {
+			results[i].Err = []error{nil, jobs.ErrLeft, jobs.ErrAlone}[r]
+		}
+		left, kept := u.SplitLeft(results)
+		if diff := cmp.Diff(test.left, ids(left)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(test.kept, u.IDs()); diff != "" || len(kept) != len(u.Rows) {
+			t.Errorf("%s: %d results (-want +got):\n%s", name, len(kept), diff)
+		}
+	}
+}
+
 func TestACallIsNotDividedForAServiceThatIsDown(t *testing.T) {
 	t.Parallel()
 	down := errors.New("connection refused")
