@@ -1,9 +1,13 @@
 package schedule_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -126,6 +130,52 @@ func TestACrontabOfSQLThatCannotBeReadIsTheErrorOfItsFirstCheck(t *testing.T) {
 		t.Errorf("it was %s", action)
 	}
 	if s := w.get("bad"); s.ErrorCount != 0 || s.State != schedule.Active {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A mistake is named, with what to write instead, and changes nothing.
+func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(`'a', '@hourly'`)
+	for args, want := range map[string]string{
+		`'', '@hourly'`:               `id is ''; it must have 1 to 200 bytes`,
+		`null, '@hourly'`:             `id is null; it must have 1 to 200 bytes`,
+		`repeat('a', 201), '@hourly'`: `id is 'aaaaaaaaaa`,
+		`'a', null`:                   `crontab is null; it must have five fields`,
+		`'a', ''`:                     `crontab is ''; it must have five fields`,
+		`'a', 'hourly'`:               `crontab is 'hourly'; it must have five fields`,
+		`'a', '* * * *'`:              `crontab is '* * * *'; it must have five fields`,
+		`'a', '@hourly', timezone => 'Europe/Berl'`:                 `timezone is 'Europe/Berl'; it must be a time zone that the server knows`,
+		`'a', '@hourly', timezone => null`:                          `timezone is null; it must be a time zone that the server knows`,
+		`'a', '@hourly', misfire => 'never'`:                        `misfire is 'never'; it must be all, latest or skip`,
+		`'a', '@hourly', misfire => null`:                           `misfire is null; it must be all, latest or skip`,
+		`'a', '@hourly', spread => '-1 hour'`:                       `spread is '-01:00:00'; it must be from 0 to 24 hours`,
+		`'a', '@hourly', spread => '25 hours'`:                      `spread is '25:00:00'; it must be from 0 to 24 hours`,
+		`'a', '@hourly', deadline => '0'`:                           `deadline is '00:00:00'; it must be positive`,
+		`'a', '@hourly', max_runs => 0`:                             `max_runs is '0'; it must be positive`,
+		`'a', '@hourly', starts_at => 'infinity'`:                   `starts_at is 'infinity'; it must be from 1970 to 9999`,
+		`'a', '@hourly', ends_at => '-infinity'`:                    `ends_at is '-infinity'; it must be from 1970 to 9999`,
+		`'a', '@hourly', payload => to_jsonb(repeat('a', 1048576))`: `payload is '"aaaaaaa`,
+		`'a', '@hourly', sql => 'select 1', notify => 'ops'`:        `notify is 'ops'; it must not stand beside sql or job_exec`,
+		`'a', '@hourly', sql => 'select 1', payload => '1'`:         `payload is '1'; it must not stand beside sql`,
+		`'a', '@hourly', role => 'nosuch'`:                          `role is 'nosuch'; it must stand beside sql`,
+		`'a', '@hourly', sql => 'select 1', role => 'nosuch'`:       `role is 'nosuch'; it must be a role that exists`,
+		`'a', '@hourly', timeout => '1 minute'`:                     `timeout is '00:01:00'; it must stand beside sql`,
+		`'a', '@hourly', sql => 'select 1', timeout => '2 hours'`:   `timeout is '02:00:00'; it must be from 1 second to 1 hour`,
+		`'a', '@hourly', notify => 'Ops'`:                           `notify is 'Ops'; it must be the name of a receiver`,
+		`'a', '@hourly', text => 'hello'`:                           `text is 'hello'; it must stand beside notify`,
+		`'a', '@hourly', job_exec => ''`:                            `job_exec is ''; it must have 1 to 200 bytes`,
+	} {
+		_, err := w.db.ExecContext(t.Context(), "select prescient.set_schedule("+args+")")
+		wrong, is := errors.AsType[*pq.Error](err)
+		if !is || !strings.HasPrefix(wrong.Message, want) || wrong.Hint == "" ||
+			wrong.Code != pqerror.InvalidParameterValue && wrong.Code != pqerror.NullValueNotAllowed {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	if s := w.get("a"); s.Version != 1 || s.Crontab != "@hourly" {
 		t.Errorf("%+v", s)
 	}
 }

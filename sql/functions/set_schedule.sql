@@ -34,7 +34,17 @@ declare
     given prescient.schedule;
     begins timestamptz := date_trunc('second', clock_timestamp());
     action text := 'updated';
+    wrong record;
 begin
+    wrong := prescient.schedule_mistake(
+        id, crontab, timezone, sql, role, timeout, job_exec, notify, text, misfire, deadline, spread, starts_at, ends_at, max_runs,
+        exclude, payload
+    );
+    if wrong.name is not null then
+        raise exception '% is %; it must %', wrong.name, wrong.given, wrong.rule
+            using errcode = case wrong.given when 'null' then 'null_value_not_allowed' else 'invalid_parameter_value' end,
+                hint = wrong.hint;
+    end if;
     -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
     insert into prescient.schedule as s (
         id, crontab, timezone, payload, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude, paused, anchor

@@ -1,0 +1,86 @@
+-- Returns the first argument of set_schedule that cannot be stored: its name, the value as given, the rule that it breaks,
+-- and what to do. All are null if there is none. The constraints of table schedule hold the same rules for all writers.
+-- Called by set_schedule.
+create or replace function prescient.schedule_mistake(
+    id        text,
+    crontab   text,
+    timezone  text,
+    sql       text,
+    role      text,
+    timeout   interval,
+    job_exec  text,
+    notify    text,
+    text      text,
+    misfire   text,
+    deadline  interval,
+    spread    interval,
+    starts_at timestamptz,
+    ends_at   timestamptz,
+    max_runs  integer,
+    exclude   text[],
+    payload   jsonb,
+    out name  text,
+    out given text,
+    out rule  text,
+    out hint  text
+)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    era constant tstzrange := tstzrange('1970-01-01 00:00:00+00', '9999-12-31 00:00:00+00', '[]');
+    zone_is_known boolean := timezone is not null;
+begin
+    begin
+        perform now() at time zone timezone where timezone <> '';
+    exception when invalid_parameter_value then
+        zone_is_known := false;
+    end;
+    select c.name, case when c.value is null then 'null' else quote_literal(left(c.value, 100)) end, c.rule, c.hint
+    into name, given, rule, hint
+    from (
+        values
+            (1, 'id', id, octet_length(id) between 1 and 200, 'have 1 to 200 bytes', 'Choose a name for the schedule, such as report-42.'),
+            (2, 'crontab', crontab,
+                octet_length(crontab) <= 2000 and crontab ~ '^\s*((CRON_)?TZ=\S+\s+)?(@\S.*|\S+(\s+\S+){4}\s*)$',
+                'have five fields, or a name with @, in at most 2000 bytes', 'Write it such as 0 9 * * mon-fri, @hourly or @every 90m.'),
+            (3, 'timezone', timezone, zone_is_known and octet_length(timezone) <= 2000, 'be a time zone that the server knows',
+                'Write it such as Europe/Berlin. The view pg_timezone_names has the names. Leave it out for UTC.'),
+            (4, 'sql', sql, coalesce(octet_length(sql) between 1 and 100000, true), 'have 1 to 100000 bytes',
+                'Put a large statement into a function, and call that.'),
+            (5, 'job_exec', job_exec, sql is null or job_exec is null, 'not stand beside sql', 'A schedule does one thing. Make two schedules.'),
+            (6, 'notify', notify, notify is null or num_nonnulls(sql, job_exec) = 0, 'not stand beside sql or job_exec',
+                'A schedule does one thing. Make two schedules.'),
+            (7, 'payload', payload::text, payload is null or sql is null, 'not stand beside sql, which has no event',
+                'Write the values into the statement.'),
+            (8, 'payload', payload::text, coalesce(octet_length(payload::text) <= 1048576, true), 'have at most 1048576 bytes as text',
+                'Keep the data in a table of the application, and give its key.'),
+            (9, 'role', role, role is null or sql is not null, 'stand beside sql', 'Leave it out, or give the statement, too.'),
+            (10, 'role', role, role is null or exists (select from pg_roles r where r.rolname = role), 'be a role that exists',
+                'Create the role, and grant it to the login of the runs.'),
+            (11, 'timeout', timeout::text, timeout is null or sql is not null, 'stand beside sql', 'Leave it out, or give the statement, too.'),
+            (12, 'timeout', timeout::text, coalesce(timeout between interval '1 second' and interval '1 hour', true),
+                'be from 1 second to 1 hour', 'Let the statement do less at a time, and run it more often.'),
+            (13, 'job_exec', job_exec, coalesce(octet_length(job_exec) between 1 and 200, true), 'have 1 to 200 bytes',
+                'Give the name of a job that the runs register.'),
+            (14, 'notify', notify, coalesce(notify ~ '^[a-z0-9_-]{1,63}$', true), 'be the name of a receiver: a-z, 0-9, _ and -, at most 63',
+                'The setting receivers has the names.'),
+            (15, 'text', text, text is null or notify is not null, 'stand beside notify', 'Leave it out, or give a receiver, too.'),
+            (16, 'text', text, coalesce(octet_length(text) <= 10000, true), 'have at most 10000 bytes', 'Shorten the message.'),
+            (17, 'misfire', misfire, misfire in ('all', 'latest', 'skip') and misfire is not null, 'be all, latest or skip', 'Leave it out for all.'),
+            (18, 'deadline', deadline::text, coalesce(deadline > interval '0', true), 'be positive', 'Leave it out if no event is too late.'),
+            (19, 'spread', spread::text, coalesce(spread between interval '0' and interval '24 hours', false), 'be from 0 to 24 hours',
+                'Leave it out for no spread.'),
+            (20, 'starts_at', starts_at::text, coalesce(starts_at <@ era, true), 'be from 1970 to 9999', 'Leave it out for no beginning.'),
+            (21, 'ends_at', ends_at::text, coalesce(ends_at <@ era, true), 'be from 1970 to 9999', 'Leave it out for no end.'),
+            (22, 'max_runs', max_runs::text, coalesce(max_runs > 0, true), 'be positive', 'Leave it out for no limit.'),
+            (23, 'exclude', exclude::text, coalesce(octet_length(array_to_string(exclude, '')) <= 200000, true),
+                'have at most 200000 bytes', 'Exclude weekdays or ranges of days instead of single instants.')
+    ) as c (place, name, value, fine, rule, hint)
+    where c.fine is not true
+    order by c.place
+    limit 1;
+end
+$$;
+revoke all on function prescient.schedule_mistake(text, text, text, text, text, interval, text, text, text, text, interval, interval, timestamptz, timestamptz, integer, text[], jsonb) from public;
