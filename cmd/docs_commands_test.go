@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -89,4 +90,27 @@ func parses(line string) error {
 		return err
 	}
 	return c.ParseFlags(rest)
+}
+
+// The page of the API names every action, and those that answer before they end.
+func TestEveryActionIsInThePageOfTheAPI(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Actions\n")
+	all, rest, _ := strings.Cut(section, ". Send each twice")
+	_, rest, _ = strings.Cut(rest, "\n```\n\n")
+	long, _, _ := strings.Cut(rest, " answer 202")
+	long = long[strings.LastIndex(long, "\n- ")+1:]
+	for _, form := range action.Forms {
+		name := "`" + form.Path + "`"
+		if !strings.Contains(all, name) {
+			t.Errorf("docs/api.md does not list %s", name)
+		}
+		if _, goesOn := form.Empty.(action.Long); goesOn != strings.Contains(long, name) {
+			t.Errorf("%s answers 202: %t; docs/api.md says otherwise in: %s", name, goesOn, long)
+		}
+	}
 }

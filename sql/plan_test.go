@@ -237,7 +237,7 @@ func (d due) statements() map[string]statement {
 	received := fmt.Sprintf(`select prescient.receive_rows('s', 1, array_agg(text 'remind'), array_agg(row_to_json(f)::text), array_agg(text ''), array_agg(text ''), '{}')
 		from prescient.future_job f where next_check_at = '%s' and job = %d and id between %d and %d`, d.slot, d.job, first, last)
 	return map[string]statement{
-		"slot_open":         {nil, pg.SlotOpen.In(pgsql.DefaultSchema), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
+		"slot_open":         {nil, pg.SlotOpen.In(pgsql.DefaultSchema), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64, false}, slotIndex(look)},
 		"claim_rows":        {[]string{opened}, pg.ClaimRows.In(pgsql.DefaultSchema), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
 		"claim_take_over":   {[]string{opened, claimed}, pg.ClaimTakeOver.In(pgsql.DefaultSchema), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
 		"claim_fence":       {[]string{opened, claimed}, pg.ClaimFence.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, true, nil}, nil},

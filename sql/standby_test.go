@@ -54,7 +54,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		return pg.ExplainMissing(err)
 	}
 	var open pg.Message
-	open.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{noon, "run", 1, "me", 1, noon, 1}, nil)
+	open.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{noon, "run", 1, "me", 1, noon, 1, false}, nil)
 	for name, err := range map[string]error{
 		"Migrate":                         pgsql.Migrate(t.Context(), db, ""),
 		"a transaction":                   pgsql.InTx(t.Context(), db, enqueue),

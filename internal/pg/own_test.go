@@ -170,7 +170,7 @@ func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 	}
 	var m pg.Message
 	m.Do("set local role row_security_runner")
-	m.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{"2030-03-01 12:00:00Z", "run", 1, "me", 1, "2030-03-01 12:00:00Z", 1}, nil)
+	m.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{"2030-03-01 12:00:00Z", "run", 1, "me", 1, "2030-03-01 12:00:00Z", 1, false}, nil)
 	if err := m.Commit(t.Context(), db, "set local jit = off"); !pg.IsRowSecurity(err) {
 		t.Errorf("a run: %v", err)
 	}

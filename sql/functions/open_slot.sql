@@ -6,7 +6,8 @@
 -- the first claim looks for jobs again.
 -- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
 -- does concurrently. nth: the position of the runner in the names of the slot; runners after the
--- first hundred share the last one.
+-- first hundred share the last one. by_hand: an operator has a check of the slot run. That is no catch-up, so the ledger
+-- does not tell of one.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,
@@ -15,6 +16,7 @@ create or replace function prescient.open_slot(
     lease    interval,
     clock    timestamptz default null,
     able     integer default 0,
+    by_hand  boolean default false,
     out state   text,
     out planned bigint,
     out settled boolean,
@@ -43,7 +45,7 @@ begin
     end if;
     -- The number is taken after the slot has begun: no transaction with a higher number can choose the slot.
     insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
-    values (at, 'open', run_kind, 0, pg_current_xact_id(), false, 1, able)
+    values (at, 'open', case when by_hand then 'run' else run_kind end, 0, pg_current_xact_id(), false, 1, able)
     on conflict (slot) do nothing
     returning * into run;
     first := found;
@@ -106,7 +108,7 @@ begin
         planned := case run.state when 'done' then run.planned + waits else greatest(run.planned, waits) end;
         update prescient.slot_run r
         set state = 'open',
-            kind = case run.state when 'done' then run_kind else r.kind end,
+            kind = case when run.state = 'done' and not by_hand then run_kind else r.kind end,
             finished_at = null,
             horizon = run.horizon,
             settled = open_slot.settled,

@@ -28,8 +28,8 @@ the job in the current slot run, too. The command prints the answer of the check
 of a schedule now: schedules trigger.
 
 A check that does not wait, a paused job, a job that is not registered here, and a due check that another runner may
-hold are refused with exit code 2. If the check fails, the exit code is 1. If it was not checked, because another
-session has locked it, the exit code is 6: the run of the slot or catch-up takes it.`,
+hold are refused with exit code 2. If the check fails, the exit code is 1. If another session has locked the check, or
+other runners work on the current slot, it may not be checked: the exit code is 6, and catch-up takes it.`,
 		Example: `  prescient jobs run order.unshipped orders 42`,
 		Args:    cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -30,6 +30,7 @@ type Session struct {
 	Token  int64                      // of the run, which shows that it is at the slot
 	Runner string                     // its name
 	Able   int                        // checks that it can do at once
+	ByHand bool                       // an operator asked for it: the ledger tells of no catch-up
 	Most   int64                      // rows to read; 0: any number
 	Clock  func() any                 // returns the instant of a replayed clock; nil: the clock of the database counts
 	Known  map[int64]*jobs.Definition // the jobs of the slot that the run can check, by number; set before rows are read
@@ -92,7 +93,7 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var ahead int64
 	var settled sql.NullBool
 	var m pg.Message
-	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able}
+	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able, s.ByHand}
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position)
 	})
