@@ -67,6 +67,21 @@ func TestAWriteToAnotherTableLetsTheRowBeLookedAtInTheNextSlot(t *testing.T) {
 	}
 }
 
+// The function of the trigger has variables of these names.
+func TestTheColumnOfAnotherTableMayHaveAnyName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"keys", "alike", "tg_op", "new"} {
+		for _, partitions := range []string{"", " partition by list (settled); create table shop.first partition of shop.payment default"} {
+			s := newShopAt(t, noon)
+			s.exec(fmt.Sprintf("create table shop.payment (%q int, settled bool)", name) + partitions)
+			s.apply(strings.NewReplacer("p.order_id", fmt.Sprintf("p.%q", name), "order_id", name).Replace(unpaid))
+			s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+			s.exec("insert into shop.payment values (1, true)")
+			s.wants(name, "1 at 03-04 12:15")
+		}
+	}
+}
+
 // An application's write never fails because of the rule.
 func TestAWriteToAnotherTableSucceedsWhateverBecameOfItsColumns(t *testing.T) {
 	t.Parallel()

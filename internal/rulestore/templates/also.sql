@@ -6,6 +6,7 @@ language plpgsql
 security definer
 {trigger_settings}
 as {quote}
+#variable_conflict use_column
 declare
     keys  text[];
     alike boolean; -- null: the statement has written no row
