@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -40,7 +39,7 @@ func newCmdCancel(f *factory.Factory) *cobra.Command {
 do: it prints 0 and exits 0, so that a repeated command succeeds.
 
 Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key,
---group and --payload select. It includes anonymous checks, but never the checks of schedules.
+--group and --payload select. --job JOB is the same as JOB. It includes anonymous checks, but never the checks of schedules.
 Without --yes it only prints their number, and the --until that leaves out checks that are enqueued
 later. Checks that a transaction had enqueued by then, and commits later, are cancelled, too. It ends 1,000 checks in
 each transaction. It skips and counts a check that another transaction has locked.
@@ -70,7 +69,12 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 				return cancelJob(c.Context(), f, o)
 			}
-			o.many.JobExec = strings.Join(args, "")
+			if len(args) == 1 {
+				if o.many.JobExec != "" {
+					return exit.Usagef("give JOB or --job, not both")
+				}
+				o.many.JobExec = args[0]
+			}
 			payload, err := admin.PayloadFields(o.fields...)
 			if err != nil {
 				return exit.Usagef("--payload: %w", err)
@@ -80,6 +84,7 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 		},
 	})
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs JOB ENTITY KEY")
+	cli.WordVar(c.Flags(), &o.many.JobExec, "job", "only this `JOB`")
 	cli.WordVar(c.Flags(), &o.many.EntityName, "entity", "only entities of this `NAME`")
 	cli.WordVar(c.Flags(), &o.many.EntityKey, "key", "only entities of this `KEY`, in which * stands for any text")
 	cli.WordVar(c.Flags(), &o.many.GroupKey, "group", "only the group of this `KEY`")
@@ -92,8 +97,8 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 	m := o.many
-	if m.EntityName+m.EntityKey+m.GroupKey != "" || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
-		return exit.Usagef("--entity, --key, --group, --payload, --until and --limit are for many checks: " +
+	if m.JobExec+m.EntityName+m.EntityKey+m.GroupKey != "" || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
+		return exit.Usagef("--job, --entity, --key, --group, --payload, --until and --limit are for many checks: " +
 			"leave them out, or ENTITY and KEY")
 	}
 	return perform.Action(ctx, f, o.flags, func(*action.Store) (action.Action, error) {
