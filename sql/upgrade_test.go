@@ -36,6 +36,7 @@ const rowsOfVersion1 = `
 	insert into prescient.transfer_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}');
 	insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4');
 	insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}');
+	insert into prescient.rule_changed (job, entity_key, changed_at) values (7, '1', '2030-03-01');
 	insert into prescient.rule_fired (job, entity_key, since, step) values (7, '1', '2030-03-01', 'first');
 	insert into prescient.event_dead (consumer, id, source, type, refusals) values ('desk', '2', 'shop', 'a', 3);
 	insert into prescient.event_sent (consumer, source, id) values ('desk', 'shop', '2');

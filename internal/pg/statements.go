@@ -266,6 +266,7 @@ var (
 	ScheduleLock          = file("schedule_lock")
 	ScheduleNormal        = file("schedule_normal")
 	SchedulePast          = file("schedule_past")
+	SchedulePauser        = file("schedule_pauser")
 	SchedulePublished     = file("schedule_published")
 	ScheduleSample        = file("schedule_sample")
 	ScheduleAct           = file("schedule_act")

@@ -355,7 +355,14 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if err := s.setActs(ctx, tx, c.acts); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, pg.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
+	var at sql.NullTime
+	var by sql.NullString
+	if slices.ContainsFunc(c.specs, func(s Spec) bool { return s.Paused }) {
+		if err := pg.One(ctx, tx, pg.SchedulePauser.In(s.schema), nil, &at, &by); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, pg.ScheduleUpdate.In(s.schema), append(columns(c.specs), at, by)...); err != nil {
 		return err
 	}
 	if len(c.cancel) > 0 {

@@ -7,11 +7,16 @@ set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
 #variable_conflict use_column
+declare
+    at timestamptz := statement_timestamp();
+    pauser text := coalesce(
+        left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user
+    );
 begin
     update prescient.schedule s
     set paused = pause_schedule.paused,
-        paused_at = case when pause_schedule.paused then statement_timestamp() end,
-        paused_by = case when pause_schedule.paused then coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user) end,
+        paused_at = case when pause_schedule.paused then at end,
+        paused_by = case when pause_schedule.paused then pauser end,
         version = s.version + 1,
         updated_at = statement_timestamp()
     where s.id = pause_schedule.id and s.paused <> pause_schedule.paused;

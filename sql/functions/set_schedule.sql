@@ -33,6 +33,10 @@ declare
     was   prescient.schedule;
     given prescient.schedule;
     begins timestamptz := date_trunc('second', clock_timestamp());
+    at    timestamptz := statement_timestamp();
+    pauser text := coalesce(
+        left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user
+    );
     action text := 'updated';
     wrong record;
 begin
@@ -88,8 +92,8 @@ begin
         max_runs = set_schedule.max_runs,
         exclude = set_schedule.exclude,
         paused = coalesce(set_schedule.paused, s.paused),
-        paused_at = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_at, statement_timestamp()) end,
-        paused_by = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_by, coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user)) end
+        paused_at = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_at, at) end,
+        paused_by = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_by, pauser) end
     where s.id = set_schedule.id
     returning s.* into given;
     if action = 'updated' then

@@ -528,7 +528,7 @@ comment on column prescient.schedule.anchor is 'the first instant of @every';
 -- schedule_forgotten: the schedules that have been paused for longest.
 create index schedule_paused on prescient.schedule (paused_at) where paused;
 -- receiver_unknown: who notifies a receiver.
-create index schedule_receiver on prescient.schedule (notify) where notify is not null;
+create index schedule_receiver on prescient.schedule (notify collate "C") where notify is not null;
 
 -- Dropped events: past the deadline, by the misfire policy, or above its limit. Runs and changes of the schedule write
 -- here. Both hold its row of future_job, so neither waits for the other here.

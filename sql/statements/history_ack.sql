@@ -17,7 +17,8 @@ with failed as materialized (
     limit $9
 ), acked as (
     update prescient.future_job_history h
-    set ack = (prescient.journal_entry('acked', h.slot)::jsonb || jsonb_build_object('because', $8::text))::text
+    set ack = rtrim(prescient.journal_in(prescient.journal_entry('acked', timestamptz 'epoch'), h.slot), '}')
+            || ',"because":' || to_json($8::text) || '}'
     from failed f
     where h.outcome = 'failed' and h.ack is null and h.finished_at = f.finished_at and h.id = f.id
     returning 1

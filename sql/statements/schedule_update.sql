@@ -1,5 +1,5 @@
 -- Updates schedules. They are given as arrays, in which '', 0 and -infinity are null, and the
--- exclusions of one are a text of lines.
+-- exclusions of one are a text of lines. One that begins to be paused is so since $18, by $19.
 -- Called by jobs/schedule.Store.write.
 update prescient.schedule s
 set crontab = g.crontab,
@@ -10,8 +10,8 @@ set crontab = g.crontab,
     misfire = g.misfire,
     anchor = g.anchor,
     paused = g.paused,
-    paused_at = case when g.paused then coalesce(s.paused_at, statement_timestamp()) end,
-    paused_by = case when g.paused then coalesce(s.paused_by, coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user)) end,
+    paused_at = case when g.paused then coalesce(s.paused_at, $18::timestamptz) end,
+    paused_by = case when g.paused then coalesce(s.paused_by, $19::text) end,
     deadline_from = nullif(g.deadline_from, ''),
     starts_at = g.starts_at,
     ends_at = g.ends_at,
