@@ -50,8 +50,8 @@ type Memory struct {
 type Moment struct {
 	// Begun is the last instant whose steps may fire: the last slot that had begun.
 	Begun time.Time
-	// Slot is the slot of the check. Unsettled tells that a transaction is open that has written to the table, or to one of
-	// Rule.Also, and began before Slot.
+	// Slot is the slot of the check. Unsettled tells that a transaction is open that has written to the table, or to
+	// one of Rule.Also, and began before Slot.
 	Slot      time.Time
 	Unsettled bool
 	// Now is the instant from which Rule.Recheck counts.

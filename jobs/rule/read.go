@@ -136,8 +136,8 @@ func (s seen) after(changed time.Time, f expr.Facts) seen {
 	return s
 }
 
-// readChanged reads when columns of rows have changed that since names. The transaction then has the snapshot with which
-// it reads the rows: a change or a delete between the two would give a row another start of its clock.
+// readChanged reads when columns of rows have changed that since names. The transaction then has the snapshot with
+// which it reads the rows: a change or a delete between the two would give a row another start of its clock.
 func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]time.Time, error) {
 	if len(p.rule.Facts.Changed) == 0 {
 		return nil, nil
