@@ -76,7 +76,23 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	if paused, err := tx.paused(ctx, a.JobExec); err != nil || paused {
 		return found, errors.Join(err, refusef("%s is paused: %s jobs resume %[1]s", a.JobExec, tx.Self))
 	}
-	return list[i], a.held(ctx, tx, list[i].NextCheckAt)
+	if err := a.held(ctx, tx, list[i].NextCheckAt); err != nil {
+		return found, err
+	}
+	return list[i], a.busy(ctx, tx)
+}
+
+// busy refuses while others work on the current slot, which would leave the check there to catch-up.
+func (a RunCheck) busy(ctx context.Context, tx Tx) error {
+	slot := tx.grid().Floor(tx.now())
+	claims, err := tx.Ledger.In(tx.Tx).Claims(ctx, slot)
+	for _, c := range claims {
+		if c.Live {
+			return refusef("%s works on slot %s, in which the check would run: try again when the slot is done, or when "+
+				"the lease has ended; see %s slots show %[2]s", c.Runner, clock(slot), tx.Self)
+		}
+	}
+	return err
 }
 
 // held refuses a due check whose slot another runner works on: the runner may be checking it.

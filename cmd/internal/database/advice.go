@@ -53,7 +53,7 @@ var Roles = map[string]pg.Role{
 	"jobs list":    pg.Reader, "jobs add": pg.App, "jobs cancel": pg.App,
 	"jobs reschedule": pg.App, "jobs retry": pg.Operator, "jobs pause": pg.Operator,
 	"jobs resume": pg.Operator, "jobs run": pg.Runner,
-	"rules plan":  pg.Reader, "rules sql": pg.Reader, "rules list": pg.Reader, "rules show": pg.Reader,
+	"rules plan": pg.Reader, "rules sql": pg.Reader, "rules list": pg.Reader, "rules show": pg.Reader,
 	"rules test":  pg.Reader,
 	"rules apply": pg.Operator, "rules pause": pg.Operator, "rules resume": pg.Operator,
 	"rules remove": pg.Operator,

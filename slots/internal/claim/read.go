@@ -38,7 +38,7 @@ func (s *Session) obtain(
 ) (*Claim, error) {
 	var m pg.Message
 	c.Lease = NewLease()
-	args := append([]any{s.Slot, s.Kind, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
+	args := append([]any{s.Slot, s.Kind.Name, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
 	m.Add(stmt.In(s.Server.Schema), args, scan)
 	err := s.send(s.Stop, func() error {
 		c.Extend(elapsed.Now(), s.Server.Lease)

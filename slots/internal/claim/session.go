@@ -26,11 +26,10 @@ type Session struct {
 	Server *db.Server
 
 	Slot   time.Time
-	Kind   string                     // slots.Kind
+	Kind   Kind
 	Token  int64                      // of the run, which shows that it is at the slot
 	Runner string                     // its name
 	Able   int                        // checks that it can do at once
-	ByHand bool                       // an operator asked for it: the ledger tells of no catch-up
 	Most   int64                      // rows to read; 0: any number
 	Clock  func() any                 // returns the instant of a replayed clock; nil: the clock of the database counts
 	Known  map[int64]*jobs.Definition // the jobs of the slot that the run can check, by number; set before rows are read
@@ -38,6 +37,12 @@ type Session struct {
 	Turn Turn // shared with other sessions; nil: the session has its own
 
 	taken int64 // rows that were read; only the read with the turn uses it
+}
+
+// Kind is how a run comes to its slot.
+type Kind struct {
+	Name   string // slots.Kind
+	ByHand bool   // an operator asked for it: the ledger tells of no catch-up
 }
 
 // Turn lets one claim or read at a time have a connection, of all sessions that share it. It holds a value meanwhile.
@@ -93,7 +98,7 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var ahead int64
 	var settled sql.NullBool
 	var m pg.Message
-	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able, s.ByHand}
+	args := []any{s.Slot, s.Kind.Name, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able, s.Kind.ByHand}
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position)
 	})
