@@ -61,9 +61,6 @@ rules:
 var elsewhere = map[string]string{"dev-db start": "dev-db status", "dev-db stop": "dev-db status", "events tail": "", "migrate roles": ""}
 
 func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it calls every command in many states")
-	}
 	t.Parallel()
 	page := readJSONPage(t)
 	types := printedTypes(t)

@@ -27,8 +27,12 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// The test binary is also a team's binary: as prescient it is the command line with the jobs of registry.
+// The test binary is also a team's binary: as prescient it is the command line with the jobs of registry. So it is if doctor,
+// called by a test in this process, asks its own binary for the settings: otherwise all tests would run again.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "config" {
+		cmd.Main(registry(), hello)
+	}
 	testscript.Main(tests{m}, map[string]func(){
 		"prescient": func() { cmd.Main(registry(), hello) },
 	})

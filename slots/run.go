@@ -94,7 +94,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	writer := &record.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = claim.NewSession(claim.Session{
 		Contexts: n.ctx, Server: &r.server, Slot: slot, Kind: claim.Kind{Name: string(sel.kind), ByHand: sel.byHand},
-		Token: claim.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock, Turn: sel.turn,
+		Token: claim.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock,
+		Turn: sel.turn,
 	})
 	n.leases = claim.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	n.lanes = lane.New(lane.Options{

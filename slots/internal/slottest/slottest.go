@@ -74,8 +74,8 @@ func (s *Slot) enter() {
 	s.Contexts = phase.New(context.WithoutCancel(s.t.Context()), 0)
 	s.t.Cleanup(s.End)
 	s.Session = claim.NewSession(claim.Session{
-		Contexts: s.Contexts, Server: s.Server, Slot: noon, Kind: claim.Kind{Name: "run"}, Token: claim.NewToken(), Runner: "test",
-		Clock: func() any { return noon }, Known: map[int64]*jobs.Definition{},
+		Contexts: s.Contexts, Server: s.Server, Slot: noon, Kind: claim.Kind{Name: "run"},
+		Token: claim.NewToken(), Runner: "test", Clock: func() any { return noon }, Known: map[int64]*jobs.Definition{},
 	})
 	s.Leases = claim.NewKeeper(s.Server, s.Session.Token, slog.Time("slot", noon))
 	opened, list, err := s.Session.Open(1)

@@ -11,9 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
 	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -79,10 +81,14 @@ func (b *browser) send(method, path string, form url.Values) (*http.Response, st
 	return answer, string(body)
 }
 
-// get returns a page, which must have this status.
+// get returns a page, which must have this status. It loads the page again as long as the machine is too busy to answer.
 func (b *browser) get(path string, status int) string {
 	b.t.Helper()
 	answer, body := b.send(http.MethodGet, path, nil)
+	for began := time.Now(); answer.StatusCode == http.StatusServiceUnavailable && status == http.StatusOK &&
+		time.Since(began) < await.Limit; {
+		answer, body = b.send(http.MethodGet, path, nil)
+	}
 	if answer.StatusCode != status {
 		b.t.Errorf("GET %s: %d, want %d\n%s", path, answer.StatusCode, status, body)
 	}
