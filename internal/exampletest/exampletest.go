@@ -22,10 +22,11 @@ func Run(t *testing.T, examples map[string]func()) {
 	}
 }
 
-// handler fails a test for each record of an error.
+// handler fails a test for each record of an error. Debug records, such as of a statement that a stop has cancelled,
+// are none.
 type handler struct{ t *testing.T }
 
-func (h handler) Enabled(context.Context, slog.Level) bool { return true }
+func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 func (h handler) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h handler) WithGroup(string) slog.Handler            { return h }
 
