@@ -27,8 +27,8 @@ func Run(t *testing.T, examples map[string]func()) {
 type handler struct{ t *testing.T }
 
 func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-func (h handler) WithAttrs([]slog.Attr) slog.Handler       { return h }
-func (h handler) WithGroup(string) slog.Handler            { return h }
+func (h handler) WithAttrs([]slog.Attr) slog.Handler               { return h }
+func (h handler) WithGroup(string) slog.Handler                    { return h }
 
 func (h handler) Handle(_ context.Context, r slog.Record) error {
 	failed := r.Level >= slog.LevelError
