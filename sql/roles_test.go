@@ -23,7 +23,7 @@ import (
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
 var mayRun = map[pg.Role]string{
-	"anybody": `schedule_pauser rule_also check_number check_role rule_columns rule_expression rule_holders rule_moved rule_reader rule_role rule_table rule_tables rule_labels rule_functions rule_zone rule_triggers rule_writers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
+	"anybody": `rule_also check_number check_role rule_columns rule_expression rule_holders rule_moved rule_reader rule_role rule_table rule_tables rule_labels rule_functions rule_zone rule_triggers rule_writers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking migration_holders periodic_lock role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"member": `forecast_blocks functions_here schedule_blocks`,
@@ -37,7 +37,7 @@ var mayRun = map[pg.Role]string{
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pg.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell history_prune ledger_fill ledger_prune ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
-		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
+		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pg.Owner: `event_renumber`,
 	pg.Operator: `action_end action_insert event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
@@ -52,7 +52,7 @@ var mayCall = map[pg.Role]string{
 	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
 	pg.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
-		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule pause_schedule schedule_mistake set_schedule wait_for_schedule`,
+		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule schedule_mistake set_schedule wait_for_schedule`,
 	pg.Rules:    `cancel_keys rule_look rule_mark rule_rename rule_resume rule_wait rule_wait_many`,
 	pg.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pg.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,

@@ -9,9 +9,7 @@ as $$
 #variable_conflict use_column
 declare
     at timestamptz := statement_timestamp();
-    pauser text := coalesce(
-        left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user
-    );
+    pauser text := prescient.schedule_pauser();
 begin
     update prescient.schedule s
     set paused = pause_schedule.paused,

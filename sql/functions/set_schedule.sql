@@ -34,9 +34,7 @@ declare
     given prescient.schedule;
     begins timestamptz := date_trunc('second', clock_timestamp());
     at    timestamptz := statement_timestamp();
-    pauser text := coalesce(
-        left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user
-    );
+    pauser text := prescient.schedule_pauser();
     action text := 'updated';
     wrong record;
 begin

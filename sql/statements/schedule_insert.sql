@@ -11,7 +11,7 @@ select
     nullif(deadline_from, ''), starts_at, ends_at, nullif(max_runs, 0),
     string_to_array(nullif(exclude, ''), chr(10)),
     nullif(job_exec, ''), nullif(notify, ''), nullif(text, ''),
-    case when paused then statement_timestamp() end, case when paused then coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user) end
+    case when paused then statement_timestamp() end, case when paused then prescient.schedule_pauser() end
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
