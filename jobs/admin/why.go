@@ -12,7 +12,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Why is what happened to the checks of an entity, and what those that wait are waiting for.
+// Why tells what happened to the checks of an entity, and what keeps those that wait.
 type Why struct {
 	Entries []TimelineEntry // see Client.Timeline
 	Now     time.Time       // decides which slots are due

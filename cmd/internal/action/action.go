@@ -50,7 +50,7 @@ type Final interface {
 // Report says what an action has done. It is a sentence and, as JSON, what its command prints.
 type Report = fmt.Stringer
 
-// Store is what actions work on. Fields that the actions at hand do not need may be zero.
+// Store is the database of actions, with its clients. A field that an action does not need may be zero.
 type Store struct {
 	DB        *sqlx.DB
 	Schema    pgsql.Schema
@@ -85,12 +85,12 @@ type Plan struct {
 	Target string `json:"target"` // such as orders 42
 	Text   string `json:"text"`   // a sentence with the numbers
 	Counts
-	// Warnings are what the operator should know before.
+	// Warnings tell the operator what to know before.
 	Warnings []string `json:"warnings"`
 	// Nothing is true if there is nothing to do.
 	Nothing bool `json:"nothing"`
 
-	// Fingerprint is what must stay the same until the action is done, besides the numbers.
+	// Fingerprint must stay the same until the action is done, besides the numbers.
 	Fingerprint any `json:"-"`
 	// Bounded is the action that leaves out what comes after the plan. Nil: the action itself.
 	Bounded Long `json:"-"`

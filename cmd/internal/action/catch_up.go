@@ -125,7 +125,7 @@ func (c CatchUp) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	return plan, nil
 }
 
-// Found is what a catch-up would work on.
+// Found lists the slots that a catch-up would work on.
 type Found struct {
 	Slots     []FoundSlot
 	MoreSlots int64 // slots with rows that Slots does not list

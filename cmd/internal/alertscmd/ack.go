@@ -59,7 +59,7 @@ Without --yes the command only prints their number, and the --until that leaves 
 	return c
 }
 
-// checkBecause returns an error of usage if a reason is none.
+// checkBecause returns an error of usage for a reason that is empty or too long.
 func checkBecause(because string) error {
 	err := admin.ValidateBecause(because)
 	if field, bad := errors.AsType[*jobs.FieldError](err); bad {

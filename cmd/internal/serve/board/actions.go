@@ -53,7 +53,7 @@ func (o *operator) close() {
 	o.work.Wait()
 }
 
-// Plan is what an action will do, with the token that confirms it.
+// Plan says what an action will do, and has the token that confirms it.
 type Plan struct {
 	action.Plan
 	// Confirm is the token that makes Do do exactly what the plan says, or nothing.
@@ -95,7 +95,7 @@ func (e *ChangedError) Error() string {
 	return "things have changed since the preview, and nothing was done; it would now do this: " + e.Plan.Text
 }
 
-// on returns what actions work on.
+// on returns the store of actions.
 func (o *operator) on(t *tools) *action.Store {
 	names := []string{}
 	for d := range o.cfg.Runner.Registry.All() {
