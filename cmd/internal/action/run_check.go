@@ -73,8 +73,11 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	if !knows(a.JobExec) {
 		return found, refusef("job %s is not registered here: run the command with a binary that has it", a.JobExec)
 	}
-	if paused, err := tx.paused(ctx, a.JobExec); err != nil || paused {
-		return found, errors.Join(err, refusef("%s is paused: %s jobs resume %[1]s", a.JobExec, tx.Self))
+	switch paused, err := tx.paused(ctx, a.JobExec); {
+	case err != nil:
+		return found, err
+	case paused:
+		return found, refusef("%s is paused: %s jobs resume %[1]s", a.JobExec, tx.Self)
 	}
 	if err := a.held(ctx, tx, list[i].NextCheckAt); err != nil {
 		return found, err
