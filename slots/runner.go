@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 )
 
 // Run runs a slot, together with other runners that are at it. It waits for a boundary that is at
@@ -73,8 +74,8 @@ func (r *Runner) refuse(slot time.Time) error {
 		!slot.Before(r.Grid().Floor(r.Now())) {
 		return nil
 	}
-	return fmt.Errorf("slot %s is before the ledger, which begins at %s. catch-up runs the rows that were left there",
-		spoken.Instant(slot), spoken.Instant(r.setting.Since))
+	return fmt.Errorf("slot %s is %w, which begins at %s. catch-up runs the rows that were left there",
+		spoken.Instant(slot), phase.ErrBeforeLedger, spoken.Instant(r.setting.Since))
 }
 
 func isEarly(err error) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -190,7 +191,11 @@ func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, err
 		d.observe(result, stoppedBy(ctx, false, err))
 		return result, err
 	}
-	return r.Run(ctx, slot)
+	result, err := r.Run(ctx, slot)
+	if errors.Is(err, phase.ErrBeforeLedger) { // the first slot of the ledger has begun meanwhile
+		return slots.Result{Slot: slot, Kind: slots.KindRun, State: slots.StateDone}, nil
+	}
+	return result, err
 }
 
 // endRun records the result of a run. If the run left the slot open, because of other runners or an

@@ -397,6 +397,34 @@ func TestHistoryIsPrunedIfKeepIsSet(t *testing.T) {
 	})
 }
 
+// The database was made ready in a slot whose end passes before its run begins.
+func TestASlotFromBeforeTheLedgerIsLeftToCatchUpWithoutAnError(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	first := w.slot(1)
+	if err := w.ledger.Begin(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	w.record("job")
+	w.due(w.slot(0), "job", 1)
+	log := &lines{}
+	var passed atomic.Bool
+	w.start(func(c *Config) {
+		c.Runner.Logger = log.logger()
+		c.Runner.Now = func() time.Time {
+			if passed.Load() {
+				return first.Add(time.Second)
+			}
+			return first.Add(-time.Millisecond)
+		}
+		c.BeforeRun = func(context.Context, time.Time) { passed.Store(true) }
+	})
+	eventually(t, "the row to be checked", func() bool { return w.ended() == 1 })
+	if log.count("level=ERROR") > 0 {
+		t.Error(log.String())
+	}
+}
+
 func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)

@@ -11,6 +11,9 @@ import (
 // ErrStopped is the cause with which the contexts of a stopped run end.
 var ErrStopped = errors.New("stopped before the slot was done")
 
+// ErrBeforeLedger is wrapped by the error of a run of a slot from before the ledger's beginning.
+var ErrBeforeLedger = errors.New("before the ledger")
+
 const (
 	// ClosingTime is how long a stopped run has, after the grace period, to record outcomes and to hand back its claims.
 	ClosingTime = 5 * time.Second
