@@ -76,7 +76,8 @@ type Run struct {
 	Page int `mapstructure:"page"`
 
 	// Lease is how long a silent runner keeps its claims, at least 3 s. The heartbeat is a third of
-	// it. Defaults to 1 minute.
+	// it. A silent process keeps the destinations of events as long, for a minute at most. Defaults
+	// to 1 minute.
 	Lease time.Duration `mapstructure:"lease"`
 
 	// Grace is the time that running checks get after SIGTERM or a timeout. 0 gives none. Defaults

@@ -75,6 +75,7 @@ func (t *torture) check(ctx context.Context, m *mutator) error {
 		func(ctx context.Context) error { return t.checkLedger(ctx, history) },
 		func(ctx context.Context) error { return t.checkEffects(ctx, history) },
 		func(ctx context.Context) error { return t.checkRule(ctx, m) },
+		func(ctx context.Context) error { return t.checkDestinations(ctx, starts) },
 	} {
 		if err := check(ctx); err != nil {
 			return err

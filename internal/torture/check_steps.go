@@ -21,7 +21,7 @@ func (t *torture) checkRule(ctx context.Context, m *mutator) error {
 	var events []fired
 	err := t.admin.SelectContext(ctx, &events, `
 		select subject, type, (data->>'since')::timestamptz as since, written_at
-		from prescient.event_outbox where subject like 'orders/%'`)
+		from prescient.event_outbox where subject like 'orders/%' and type not like 'prescient.notify.%'`)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,8 @@
 //
 // It starts a PostgreSQL of its own and real processes: three runners of two kinds, which know
 // different jobs, a daemon and a catch-up. A mutator enqueues, cancels, reschedules and replaces
-// checks, and writes to a table with a rule. Two schedules publish events beside that. Each process
+// checks, and writes to a table with a rule. Two schedules publish events beside that. A webhook gets the
+// events of both, and a receiver the messages of the rule; they refuse, hang and die. Each process
 // reaches the database through a proxy of its own, which cuts, delays and silences connections,
 // loses the reply to a commit, and kills the process at the statement that a fault names. The server
 // crashes and starts again, or its synchronous standby takes over.
@@ -18,7 +19,8 @@
 //	-pooler -faults 'kill the pooler,kill'   PgBouncer in transaction mode is before the server
 //
 // Once a minute the faults stop, and rows that are due then may stay as they are for no longer than
-// a lease, a heartbeat and 5 s, times the load of the machine per core. After the faults, everything
+// a lease, a heartbeat and 5 s, times the load of the machine per core. The webhook and the receiver
+// answer nothing meanwhile, because no check may wait for them. After the faults, everything
 // heals, and one catch-up does the rest. Then the invariants are checked, against two ledgers that
 // prescient does not write: a file of what each function started and ended, and a table of effects
 // without a unique key.

@@ -42,6 +42,9 @@ var kinds = []kindOfFault{
 	{"silence", 50},
 	{"restart the server", 8},
 	{promotesNext, 5},
+	{refusesEvents, 40},
+	{hangs, 40},
+	{dies, 40},
 	{killThePool, 0},
 	{fillTheDisk, 0},
 	{stepTheClock, 0},
@@ -132,6 +135,11 @@ func (t *torture) do(ctx context.Context, f fault) string {
 		wait(ctx, time.Duration(500+f.number%6000)*time.Millisecond)
 		p.proxy.heal()
 		return "silent"
+	case refusesEvents, hangs, dies:
+		if n := uint32(len(t.destinations)); n > 0 {
+			t.destinations[f.number%n].suffers(ctx, f.kind, time.Duration(500+f.number>>1%3000)*time.Millisecond)
+			return "for a while"
+		}
 	case "restart the server":
 		if t.cluster.restart(ctx) {
 			return "restarted"

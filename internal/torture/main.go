@@ -92,15 +92,18 @@ type torture struct {
 	client  *proxy // of a part of the mutator
 	mover   *proxy // of moves
 	config  string // the file of settings; empty: none
-	cron    *crond.Cron
-	began   time.Time // when cron did
-	log     *slog.Logger
+	// destinations are the webhook and the receiver; none for moves, a soak and cron.
+	destinations []*destination
+	cron         *crond.Cron
+	began        time.Time // when cron did
+	log          *slog.Logger
 
 	mu     sync.Mutex
 	counts map[string]int
 	halts  []halt
 	found  []string // broken invariants of the time before the end
 
+	calm   time.Time // when the last faults ended
 	paused time.Time // when the schedules were
 }
 
@@ -237,6 +240,11 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.moved == 0 && !t.soaked && !t.cronned {
+		if err := t.startDestinations(ctx); err != nil {
+			return err
+		}
+	}
 	if t.moved == 0 {
 		if err := t.planned(ctx); err != nil {
 			return err
@@ -316,11 +324,16 @@ const rules = `rules:
     key: id
     since: placed_at
     done: paid_at
+    payload: [placed_at]
     steps:
       - after: 2s
         event: first
+        notify: ops
+        text: "{{.step}} of order {{.key}}, which was placed at {{.payload.placed_at}}"
       - after: 5s
         event: second
+        notify: ops
+        text: "{{.step}} of order {{.key}}, which was placed at {{.payload.placed_at}}"
 `
 
 // schedules are published beside everything else, at these distances.
@@ -428,6 +441,7 @@ func (t *torture) healProxies() {
 
 // heal lets everything pass again, and waits until nothing is due.
 func (t *torture) heal(ctx context.Context) error {
+	t.calm = time.Now()
 	t.recovers(ctx)
 	began := time.Now()
 	deadline := began.Add(5 * time.Minute)
@@ -483,6 +497,9 @@ func (t *torture) heal(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := t.forwardAll(ctx); err != nil {
+		return err
+	}
 	// The server notices a moment later that a process has gone.
 	for range 50 {
 		var sessions int
@@ -506,6 +523,7 @@ func (t *torture) end() (err error) {
 	if t.cron != nil {
 		t.cron.Stop()
 	}
+	t.stopDestinations()
 	if t.admin != nil {
 		err = t.admin.Close()
 	}

@@ -21,7 +21,7 @@ func TestAMinuteOfFaultsBreaksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"kill", "kill at a statement", "lose the reply to a commit", "cut connections", "checks started"} {
+	for _, kind := range []string{"kill", "kill at a statement", "lose the reply to a commit", "cut connections", refusesEvents, hangs, dies, "checks started"} {
 		if !strings.Contains(string(out), "| "+kind+" |") {
 			t.Errorf("there was no %s", kind)
 		}
@@ -81,6 +81,21 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		return found(func(broken func(string, ...any)) {
 			checkInstants(events, now.Add(3*schedules["often"]), 2*time.Second, false, broken)
 		})
+	}
+	outbox := []written{{"1", "a", "one"}, {"2", "b", "two"}, {"3", "a", "three"}}
+	arrived := func(ids ...string) []string {
+		got := make([]accepted, len(ids))
+		for i, id := range ids {
+			got[i] = accepted{id: id}
+		}
+		return found(func(broken func(string, ...any)) { checkArrivals(webhook, outbox, got, broken) })
+	}
+	told := func(texts ...string) []string {
+		got := make([]accepted, len(texts))
+		for i, text := range texts {
+			got[i] = accepted{text: text}
+		}
+		return found(func(broken func(string, ...any)) { checkMessages(outbox, got, broken) })
 	}
 	recovered := func(left ...dueRow) []string {
 		return found(func(broken func(string, ...any)) { checkRecovery(left, 3, usualRecovery, broken) })
@@ -153,6 +168,16 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		"an instant twice":                     {plan(1, 2, 2, 3), "0s later"},
 		"an instant that is left out":          {plan(1, 3), "later, want"},
 		"instants that end too early":          {plan(), "before the end"},
+		"events":                               {arrived("2", "1", "3"), ""},
+		"events that come again":               {arrived("1", "3", "1", "2", "3"), ""},
+		"an event that is lost":                {arrived("1", "3"), "never got event 2"},
+		"events of a subject in another order": {arrived("3", "2", "1", "3"), "before event 1"},
+		"an event that was rolled back":        {arrived("1", "2", "3", "4"), "does not have it"},
+		"messages":                             {told("one", "two", "three"), ""},
+		"messages that are told together":      {told("2 messages at once:\n\none\n\ntwo", "three"), ""},
+		"a message that is lost":               {told("2 messages at once:\n\none\n\nthree"), "never got event 2"},
+		"messages in another order":            {told("three", "one", "two"), "before event 1"},
+		"a message of nothing":                 {told("one", "two", "three", "four"), "does not have it: four"},
 		"a recovery":                           {recovered(), ""},
 		"a row that no run takes over":         {recovered(dueRow{ID: 1}), "1 of 3 rows"},
 	} {

@@ -22,6 +22,8 @@ var points = map[string]string{
 	"renew":     "update prescient.slot_claim",
 	"take_over": "take_over(",
 	"close":     "close_slot(",
+	"hold":      "update prescient.event_consumer c\nset token",
+	"forwarded": "update prescient.event_consumer c\nset mark",
 	"commit":    "commit",
 }
 

@@ -20,9 +20,12 @@ type dueRow struct {
 	Slot time.Time `db:"next_check_at"`
 }
 
-// recovers heals everything, and measures how long the rows wait that are due then.
+// recovers heals everything but the destinations, and measures how long the rows wait that are due then. No
+// destination answers meanwhile, because no check may wait for one.
 func (t *torture) recovers(ctx context.Context) {
 	t.healProxies()
+	t.trouble(hangs)
+	defer t.trouble("")
 	if t.clock != nil { // a lease that was given while the clock was ahead lasts until that time
 		return
 	}

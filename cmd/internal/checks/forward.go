@@ -26,6 +26,7 @@ func Forwarding(
 	cfg = forward.Config{
 		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor,
 		Continue: events.AfterDeadLetter == "continue", Logger: f.Log(),
+		Lease: min(f.Config().Run.Lease, forward.DefaultLease),
 	}
 	release = func() (err error) {
 		for _, to := range cfg.Destinations {

@@ -1,12 +1,14 @@
 package checks
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/await"
@@ -52,6 +54,18 @@ func TestAReceiverThatHangsHoldsUpNoCheck(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// After a kill, another process sends when the lease is over, as it takes the claims of the dead one.
+func TestADestinationIsTakenForTheLeaseOfARun(t *testing.T) {
+	t.Parallel()
+	b := setupBound(t)
+	b.loaded.Config.Run.Lease = 7 * time.Second
+	b.Use(b.loaded)
+	cfg, release, err := Forwarding(t.Context(), b.Factory, b.db, nil)
+	if err := errors.Join(err, release()); err != nil || cfg.Lease != 7*time.Second {
+		t.Errorf("%s, %v", cfg.Lease, err)
 	}
 }
 
