@@ -97,7 +97,7 @@ func (s *Store) refuseOverdue(ctx context.Context, plan Plan) error {
 		}
 		some, err := s.passed(ctx, p)
 		if err == nil && some {
-			err = s.count(ctx, p)
+			err = s.count(ctx, p, func(page) {})
 		}
 		if err != nil {
 			return s.unread(ctx, *p, err)

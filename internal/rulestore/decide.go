@@ -26,7 +26,8 @@ type row struct {
 	counts bool // false: another row can let its clock start
 	// lengths are the delays that the data hold, by step.
 	lengths []*expr.Length
-	fired   []string // the steps that have fired, see rule.Repetition
+	doneAt  time.Time // when the expected thing happens, if the row says it
+	fired   []string  // the steps that have fired, see rule.Repetition
 
 	waits bool
 	id    int64
@@ -34,6 +35,7 @@ type row struct {
 	// requested is the instant that it was requested for.
 	requested time.Time
 	from      time.Time // steps that are due before do not fire; zero: all do
+	came      time.Time // when the row came to the rule, if a step may have passed then
 	leftOut   []string  // the steps that an apply or a check has left out
 	errors    int       // of its last checks
 }

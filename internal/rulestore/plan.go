@@ -85,6 +85,8 @@ type RulePlan struct {
 	Unstarted int64 `json:"unstarted,omitempty"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots,omitempty"`
+	// Forecast says what each step will do. Empty for an Apply.
+	Forecast []StepForecast `json:"forecast,omitempty"`
 
 	slots    map[time.Time]int64
 	rule     understood
@@ -144,9 +146,11 @@ func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
 		return Plan{}, err
 	}
 	for i := range plan.Rules {
-		if err := s.count(ctx, &plan.Rules[i]); err != nil {
+		f := newForecast(plan.Rules[i].rule.Applied)
+		if err := s.count(ctx, &plan.Rules[i], f.add); err != nil {
 			return Plan{}, s.unread(ctx, plan.Rules[i], err)
 		}
+		plan.Rules[i].Forecast = f.list()
 		if err := s.beside(ctx, plan.Rules[i].Slots); err != nil {
 			return Plan{}, fmt.Errorf("count what waits in the slots of rule %s: %w", plan.Rules[i].Name, err)
 		}
@@ -593,8 +597,8 @@ func timeOf(s rule.Step) rule.Step {
 	return s
 }
 
-// count reads the table and fills in the numbers of a rule.
-func (s *Store) count(ctx context.Context, p *RulePlan) error {
+// count reads the table and fills in the numbers of a rule. also is called with each page.
+func (s *Store) count(ctx context.Context, p *RulePlan, also func(page)) error {
 	w := s.walk(p)
 	for {
 		var next page
@@ -606,6 +610,7 @@ func (s *Store) count(ctx context.Context, p *RulePlan) error {
 			return err
 		}
 		p.count(next)
+		also(next)
 		if w.after = next.last; next.end {
 			break
 		}

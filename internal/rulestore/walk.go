@@ -72,7 +72,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	for rows.Next() {
 		var r found
 		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
-			&r.left, pq.Array(&r.lengths), &r.read, &r.now); err != nil {
+			&r.left, &r.came, pq.Array(&r.lengths), &r.doneAt, &r.read, &r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -131,6 +131,8 @@ type found struct {
 	errors    sql.NullInt64
 	fired     pq.StringArray
 	left      sql.NullTime // steps before it were left out when one fired
+	came      sql.NullString
+	doneAt    sql.NullTime
 	lengths   []sql.NullInt64
 	read      sql.NullInt64
 }
@@ -138,13 +140,14 @@ type found struct {
 func (f *found) row() row {
 	r := row{
 		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
-		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
+		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
 	}
 	if f.since.Valid {
 		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	r.came, _ = time.Parse(time.RFC3339Nano, f.came.String)
 	_ = json.Unmarshal([]byte(f.leftOut.String), &r.leftOut)
 	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
 		r.from, r.leftOut = time.Time{}, nil // they are about another start of the clock
@@ -175,7 +178,7 @@ func (w *walk) query() string {
 	return strings.NewReplacer(
 		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
 		"{about}", f.WhereSQL(), "{starts}",
-		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done}", f.DoneSQL(present),
+		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -88,6 +89,17 @@ func (s Step) does() string {
 		return cmp.Or(s.Event, s.Job, "notify "+s.Receiver)
 	}
 	return cmp.Or(s.Event, s.Job, "sql")
+}
+
+// Does describes what a step does, such as "event order.late, job order.check".
+func (s Step) Does() string {
+	var acts []string
+	for _, act := range [][2]string{{"event", s.Event}, {"sql", s.SQL}, {"job", s.Job}, {"notify", s.Receiver}} {
+		if act[1] != "" {
+			acts = append(acts, act[0]+" "+strings.Join(strings.Fields(act[1]), " "))
+		}
+	}
+	return strings.Join(acts, ", ")
 }
 
 // repetition matches the name of a repetition of a step.

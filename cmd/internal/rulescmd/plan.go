@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -15,11 +17,12 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
 type planOptions struct {
 	fileOptions
-	check, again bool
+	check, again, verbose bool
 }
 
 func newCmdPlan(f *factory.Factory) *cobra.Command {
@@ -28,10 +31,14 @@ func newCmdPlan(f *factory.Factory) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what \"rules apply\" would change",
 		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would
-create, the rows that would begin to wait, by slot, the rows that would wait for another slot, and
-the rows with steps that have passed. Beside each slot are the rows of all jobs that wait in it
-already. It reads each table page by page. With --check, the exit code is 3 if an apply would change
-anything. With --again, it also counts the rows of unchanged rules that triggers have missed.
+create, the rows that would begin to wait, the rows that would wait for another slot, and
+the rows with steps that have passed. It reads each table page by page. With --check, the exit code is 3 if an apply
+would change anything. With --again, it also counts the rows of unchanged rules that triggers have missed.
+
+For each step it shows for how many of the rows that are there the step will fire, if they do not change until then:
+up to five keys, the first slots, and for how many rows the step has passed and will not fire. If the rule or the
+calendar has a zone, its clocks are beside the slots. The last table has the slots in which the rows are checked first,
+and how many rows of all jobs wait in them already. --verbose shows more slots, and whole statements.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
 unique, a condition that writes or is volatile, a step before the step above it, a statement that the server cannot
@@ -43,6 +50,7 @@ It needs a login that may read the table.`,
   prescient rules plan -f rules.yaml --output json | jq '.rules[].begin'`,
 		RunE: func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), o) },
 	}))
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "show more slots, and whole statements")
 	c.Flags().BoolVar(&o.check, "check", false, "exit with 3 if an apply would change anything")
 	againVar(c, &o.again)
 	return c
@@ -65,7 +73,7 @@ func runPlan(ctx context.Context, o *planOptions) error {
 			return err
 		}
 		warnOfReceivers(ctx, o.f, file)
-		err = o.f.Print(plan, func() error { return printPlan(o.f, plan) })
+		err = o.f.Print(plan, func() error { return printPlan(o.f, plan, o.verbose) })
 		if err == nil && o.check && plan.Changes() {
 			err = &exit.Error{Code: exit.Found}
 		}
@@ -73,18 +81,28 @@ func runPlan(ctx context.Context, o *planOptions) error {
 	})
 }
 
-// maxSlots bounds the slots that a table lists.
-const maxSlots = 20
+// bounds say how much of a plan is shown.
+type bounds struct {
+	firing, checks int // slots
+	statements     bool
+}
+
+func boundsOf(verbose bool) bounds {
+	if verbose {
+		return bounds{firing: 20, checks: 20, statements: true}
+	}
+	return bounds{firing: 3, checks: 5}
+}
 
 // printPlan prints a plan for a person.
-func printPlan(f *factory.Factory, plan rulestore.Plan) error {
+func printPlan(f *factory.Factory, plan rulestore.Plan, verbose bool) error {
 	var err error
 	for i, r := range plan.Rules {
 		if i > 0 {
 			err = errors.Join(err, f.Lines(""))
 		}
 		err = errors.Join(err, f.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])),
-			printRule(f.Printer, r))
+			printRule(f.Printer, r, boundsOf(verbose)))
 	}
 	return errors.Join(err, printUnlisted(f, plan))
 }
@@ -106,7 +124,7 @@ func printUnlisted(f *factory.Factory, plan rulestore.Plan) error {
 }
 
 // printRule prints the numbers of a rule's plan.
-func printRule(p *output.Printer, r rulestore.RulePlan) error {
+func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 	var rows []table.Row
 	add := func(name, format string, args ...any) {
 		rows = append(rows, table.Row{name, fmt.Sprintf(format, args...)})
@@ -166,16 +184,84 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := p.Table(nil, rows...); err != nil || len(r.Slots) == 0 {
+	err := p.Table(nil, rows...)
+	if r.Action != rulestore.Unchanged && r.Counting > 0 {
+		err = errors.Join(err, printForecast(p, r.Forecast, show), printSlots(p, r.Slots, show.checks))
+	}
+	return err
+}
+
+// printForecast prints what the steps will do.
+func printForecast(p *output.Printer, steps []rulestore.StepForecast, show bounds) error {
+	var acts, slots []table.Row
+	var lines []string
+	zoned := slices.ContainsFunc(steps, func(s rulestore.StepForecast) bool { return s.Timezone != "" })
+	for _, s := range steps {
+		acts = append(acts, table.Row{
+			s.Step, s.Rows, s.LeftOut, s.Fired, strings.Join(s.Keys, ", "), brief(s.When), brief(s.Does),
+		})
+		slots = append(slots, firingRows(s, show.firing, zoned)...)
+		if show.statements {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", s.Step, s.When, s.Does))
+		}
+	}
+	err := errors.Join(p.Lines("", "If no row changes until then, the steps fire for:"),
+		p.Table(table.Row{
+			"STEP", "ROWS", "LEFT OUT", "FIRED", "FIRST KEYS", output.Droppable("WHEN"), output.Droppable("DOES"),
+		}, acts...))
+	if len(lines) > 0 {
+		err = errors.Join(err, p.Lines(""), p.Lines(lines...))
+	}
+	if len(slots) == 0 {
 		return err
 	}
-	shown := r.Slots[:min(len(r.Slots), maxSlots)]
+	header := table.Row{"STEP", "FIRES IN SLOT", "ROWS"}
+	if zoned {
+		header = table.Row{"STEP", "FIRES IN SLOT", "LOCAL TIME", "ROWS"}
+	}
+	return errors.Join(err, p.Lines(""), p.Table(header, slots...))
+}
+
+// firingRows returns the first slots in which a step fires, and one line for those after them. zoned tells that the
+// table has local times.
+func firingRows(s rulestore.StepForecast, most int, zoned bool) (rows []table.Row) {
+	zone, err := crontab.Zone("", s.Timezone)
+	if err != nil {
+		zone = time.UTC // the plan has refused the rule
+	}
+	add := func(slot, local any, n int64) {
+		row := table.Row{s.Step, slot, local, n}
+		if !zoned {
+			row = slices.Delete(row, 2, 3)
+		}
+		rows = append(rows, row)
+	}
+	shown := s.Slots[:min(len(s.Slots), most)]
+	left := s.Rows
+	for _, slot := range shown {
+		add(slot.Slot, slot.Slot.In(zone).Format("Mon 2006-01-02 15:04 MST"), slot.Rows)
+		left -= slot.Rows
+	}
+	if more := len(s.Slots) - len(shown); more > 0 {
+		last := s.Slots[len(s.Slots)-1].Slot
+		add(fmt.Sprintf("and %s later", spoken.Count(more, "slot", "slots")),
+			"to "+last.In(zone).Format("Mon 2006-01-02 15:04 MST"), left)
+	}
+	return rows
+}
+
+// printSlots prints for which slots rows will wait.
+func printSlots(p *output.Printer, slots []rulestore.SlotCount, most int) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	shown := slots[:min(len(slots), most)]
 	list := make([]table.Row, len(shown))
 	for i, s := range shown {
 		list[i] = table.Row{s.Slot, s.Rows, *s.Waiting} // counted for more slots than these
 	}
-	err := errors.Join(p.Lines(""), p.Table(table.Row{"SLOT", "ROWS", "WAITING ALREADY"}, list...))
-	if more := len(r.Slots) - len(shown); more > 0 {
+	err := errors.Join(p.Lines(""), p.Table(table.Row{"FIRST CHECKED IN SLOT", "ROWS", "WAITING ALREADY"}, list...))
+	if more := len(slots) - len(shown); more > 0 {
 		err = errors.Join(err,
 			p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))
 	}

@@ -173,11 +173,5 @@ func (r Rule) Times() string {
 
 // Does describes what a step does.
 func (s RuleStep) Does() string {
-	var acts []string
-	for _, act := range [][2]string{{"event", s.Event}, {"sql", s.SQL}, {"job", s.Job}, {"notify", s.Notify}} {
-		if act[1] != "" {
-			acts = append(acts, act[0]+" "+strings.Join(strings.Fields(act[1]), " "))
-		}
-	}
-	return strings.Join(acts, ", ")
+	return rule.Step{Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: rule.Notify{Receiver: s.Notify}}.Does()
 }

@@ -1,10 +1,10 @@
 with page as materialized (
     select
-        r.prescient_key, r.prescient_since, r.prescient_start, r.prescient_lengths,
+        r.prescient_key, r.prescient_since, r.prescient_start, r.prescient_lengths, r.prescient_done_at,
         r.prescient_about and not r.prescient_done and (r.prescient_since is not null or {starts}) as prescient_counts
     from (
         select {key} as prescient_key, {since} as prescient_since, {start} as prescient_start, {about} as prescient_about, {done} as prescient_done,
-            {lengths} as prescient_lengths
+            {lengths} as prescient_lengths, {done_at} as prescient_done_at
         from {relation}
         {between}
         order by {key}
@@ -14,7 +14,8 @@ with page as materialized (
 select
     p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
     f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired, r.left_before,
-    p.prescient_lengths as lengths, null::bigint as read, null::timestamptz as now
+    f.payload ->> 'came' as came, p.prescient_lengths as lengths,
+    case when isfinite(p.prescient_done_at) then p.prescient_done_at end as done_at, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
     select w.id, w.next_check_at, coalesce(w.requested_for, w.first_check_at) as requested, w.payload, w.error_count
@@ -30,4 +31,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
+    null, null, null, null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())

@@ -1,0 +1,191 @@
+package rulestore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// StepForecast says for which rows of the table a step will fire, if no row changes until then.
+type StepForecast struct {
+	Step string `json:"step"`
+	// When is the time of the step, such as "after 48h", and Does what it does, such as "event order.late".
+	When string `json:"when"`
+	Does string `json:"does"`
+	// Timezone is the zone of the rule, or else that of the step's calendar. Empty: UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// Rows is for how many rows the step will fire. Of a step that repeats, the next time counts.
+	Rows int64 `json:"rows"`
+	// Fired is for how many rows the step has fired, and LeftOut for how many it has passed and will not fire.
+	Fired   int64 `json:"fired"`
+	LeftOut int64 `json:"left_out"`
+	// Keys has up to five keys of Rows, those of the first slots.
+	Keys []string `json:"keys"`
+	// Slots says in which slots the step will fire for the rows, in order.
+	Slots []FiringSlot `json:"slots"`
+}
+
+// FiringSlot is the number of rows for which a step fires in a slot.
+type FiringSlot struct {
+	Slot time.Time `json:"slot"` // UTC
+	Rows int64     `json:"rows"`
+}
+
+// maxForecastKeys bounds StepForecast.Keys.
+const maxForecastKeys = 5
+
+// forecast counts what the steps of a rule will do.
+type forecast struct {
+	rule  rule.Applied
+	steps []stepCount
+}
+
+// stepCount counts what a step will do.
+type stepCount struct {
+	fired, leftOut int64
+	slots          map[time.Time]int64
+	first          []firing // the first firings, at most maxForecastKeys
+}
+
+// firing says that a step fires for a row.
+type firing struct {
+	slot time.Time
+	key  string
+}
+
+func newForecast(r rule.Applied) *forecast {
+	f := &forecast{rule: r, steps: make([]stepCount, len(r.Rule.Steps))}
+	for i := range f.steps {
+		f.steps[i].slots = map[time.Time]int64{}
+	}
+	return f
+}
+
+// add adds the rows of a page.
+func (f *forecast) add(p page) {
+	for i, r := range p.rows {
+		f.row(p.decider, r, p.decided[i])
+	}
+}
+
+// row adds a row. Its next check decides as Decide does. The steps that have not passed by then fire by themselves.
+func (f *forecast) row(d decider, r row, what decision) {
+	if !r.counts {
+		return
+	}
+	memory, leftOut := rule.Memory{Fired: r.occurrences(), From: r.from, Came: r.came}, f.named(r.leftOut)
+	slot := r.slot
+	if what.fate != leave {
+		slot, memory.Came, memory.From = d.slotOf(what.at), what.came, grid.Later(r.from, what.from)
+	}
+	maps.Copy(leftOut, f.named(what.leftOut))
+	fires := map[int]time.Time{}
+	if what.fate != leave || r.waits {
+		var is rule.Decision
+		is, slot = d.next(r, memory, slot)
+		for _, o := range is.Due {
+			fires[o.Step] = slot
+		}
+		for _, o := range is.LeftOut {
+			leftOut[o.Step] = true
+		}
+		f.later(d, r, memory, slot, fires)
+	}
+	for i, s := range d.Rule.Steps {
+		c := &f.steps[i]
+		at, will := fires[i]
+		switch {
+		case will && (r.doneAt.IsZero() || r.doneAt.After(at)):
+			c.fire(firing{at, r.key})
+		case memory.Fired[s.Name] > 0:
+			c.fired++
+		case leftOut[i] && !will:
+			c.leftOut++
+		}
+	}
+}
+
+// named returns the indexes of the steps with names, which may be those of repetitions.
+func (f *forecast) named(names []string) map[int]bool {
+	steps := map[int]bool{}
+	for _, name := range names {
+		step, _ := rule.ParseRepetition(name)
+		if i := slices.IndexFunc(f.rule.Rule.Steps, func(s rule.Step) bool { return s.Name == step }); i >= 0 {
+			steps[i] = true
+		}
+	}
+	return steps
+}
+
+// next returns what the next check of a row decides, and its slot. A check that only lets the row wait for its place
+// among those that are spread does not count.
+func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, at time.Time) {
+	alone := d.Decider
+	alone.Facts, alone.Rule.Recovered = expr.Facts{}, rule.Recovered{} // no look at other tables between the steps
+	read := rule.Row{Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths}
+	for range 2 {
+		begun := grid.Later(slot, d.Grid.Floor(d.now))
+		is, err := alone.Decide(read, m, rule.Moment{Begun: begun, Slot: slot, Now: begun})
+		if err != nil || len(is.Due) > 0 || len(is.LeftOut) > 0 || !is.Passed {
+			return is, slot
+		}
+		slot = d.Grid.Ceil(is.Next)
+	}
+	return is, slot
+}
+
+// later adds the slots of the steps that do not fire in the slot of the next check.
+func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires map[int]time.Time) {
+	timing := d.Timing.For(r.lengths)
+	begun := grid.Later(slot, d.Grid.Floor(d.now))
+	for i, s := range d.Rule.Steps {
+		if _, found := fires[i]; found {
+			continue
+		}
+		_, next, err := timing.Around(i, r.since, begun)
+		if fired := m.Fired[s.Name]; err == nil && next.Number > 0 && next.Number <= fired { // after another delay
+			next, err = timing.Nth(i, r.since, fired+1)
+		}
+		if err == nil && next.Number > 0 {
+			fires[i] = d.Grid.Ceil(next.At)
+		}
+	}
+}
+
+// fire counts a row for which the step fires.
+func (c *stepCount) fire(f firing) {
+	c.slots[f.slot]++
+	i, _ := slices.BinarySearchFunc(c.first, f, func(a, b firing) int {
+		return cmp.Or(a.slot.Compare(b.slot), cmp.Compare(len(a.key), len(b.key)), cmp.Compare(a.key, b.key))
+	})
+	if i < maxForecastKeys {
+		c.first = slices.Insert(c.first, i, f)
+		c.first = c.first[:min(len(c.first), maxForecastKeys)]
+	}
+}
+
+// list returns what was counted.
+func (f *forecast) list() []StepForecast {
+	list := make([]StepForecast, len(f.steps))
+	for i, c := range f.steps {
+		s := f.rule.Rule.Steps[i]
+		list[i] = StepForecast{
+			Step: s.Name, When: s.When(), Does: s.Does(), Fired: c.fired, LeftOut: c.leftOut,
+			Timezone: cmp.Or(f.rule.Rule.Timezone, f.rule.Calendars[s.Calendar].Timezone),
+			Keys:     make([]string, len(c.first)), Slots: []FiringSlot{},
+		}
+		for n, first := range c.first {
+			list[i].Keys[n] = first.key
+		}
+		for _, slot := range slices.SortedFunc(maps.Keys(c.slots), time.Time.Compare) {
+			list[i].Rows += c.slots[slot]
+			list[i].Slots = append(list[i].Slots, FiringSlot{slot, c.slots[slot]})
+		}
+	}
+	return list
+}
