@@ -1,6 +1,6 @@
 -- Lists dead letters after a number ($1), up to $2, of a subject ($3) and an id ($4) that were given
 -- up before $5, of a consumer ($6). Nulls do not narrow.
--- Called by cmd/internal/serve/board.readDead.
+-- Called by cmd/internal/serve/board.Board.DeadLetters.
 -- Called by internal/deadletter.List.Page.
 select
     d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.published_at, d.data::text, d.refusals,

@@ -172,15 +172,15 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 			case <-time.After(tailPause):
 			}
 		}
-		return noteMore(ctx, f, box, after)
+		return noteMore(ctx, f, box, after, int(o.limit))
 	})
 }
 
 // noteMore logs how to go on, if there are more events after the limit.
-func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after outbox.Position) error {
+func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after outbox.Position, shown int) error {
 	page, err := box.Read(ctx, after, 1)
 	if err == nil && len(page) > 0 {
-		f.Log().WarnContext(ctx, "there are more events: go on with --after", "after", after.String())
+		output.More(ctx, f.Log(), shown, "go on with --after "+after.String()+", or give a larger --limit")
 	}
 	return err
 }

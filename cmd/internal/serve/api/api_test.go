@@ -104,7 +104,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	for _, j := range list.Jobs {
 		names = append(names, j.JobExec)
 	}
-	if want := []string{"elsewhere", "fail", "ok", "schedule"}; !cmp.Equal(names, want) {
+	if want := []string{"ok", "fail", "schedule", "elsewhere"}; !cmp.Equal(names, want) {
 		t.Errorf("jobs %v, want %v", names, want)
 	}
 	j := get[board.Job](w, "/jobs/fail")
@@ -150,6 +150,9 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	}
 	if a := get[board.Actions](w, "/actions"); len(a.Actions) != 0 {
 		t.Errorf("%+v", a)
+	}
+	if d := get[board.DeadLetters](w, "/dead-letters"); len(d.DeadLetters) != 0 || d.After != nil {
+		t.Errorf("%+v", d)
 	}
 	w.appliesARule()
 	if list := get[board.Rules](w, "/rules"); len(list.Rules) != 1 {
@@ -197,7 +200,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
 		values ('desk', 'a1', 's', 't', 'a', 3, '422', now()), ('desk', 'a2', 's', 't', 'a', 0, null, now()), ('desk', 'b1', 's', 't', 'b', 1, '413', now())`)
 	w.must(err)
-	if dead := get[board.Events](w, "/events").Dead; len(dead) != 3 || dead[0].ID != "a1" || dead[0].Error != "422" {
+	if dead := get[board.DeadLetters](w, "/dead-letters").DeadLetters; len(dead) != 3 || dead[0].ID != "a1" || dead[0].Error != "422" {
 		t.Errorf("%+v", dead)
 	}
 	count := 0
@@ -263,8 +266,8 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", test.name, done, test.result)
 		}
 		all := get[board.Actions](w, "/actions?limit=1&acted=9223372036854775807")
-		if count++; all.More != (count > 1) {
-			t.Errorf("after %d actions: more is %t", count, all.More)
+		if count++; (all.After != nil) != (count > 1) {
+			t.Errorf("after %d actions: after is %v", count, all.After)
 		}
 		got := all.Actions
 		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" ||
@@ -465,7 +468,13 @@ func TestMistakesAreProblems(t *testing.T) {
 		{"GET", "/history?job_exec=%00", "", 422},
 		{"GET", "/history?outcome=lost", "", 422},
 		{"GET", "/schedules?state=lost", "", 422},
-		{"GET", "/events?before=7", "", 400},
+		{"GET", "/events?after=7", "", 400},
+		{"GET", "/dead-letters?after=-1", "", 400},
+		{"GET", "/actions?after=x", "", 400},
+		{"GET", "/jobs?after=ok", "", 400},
+		{"GET", "/jobs?after=11_ok", "", 400},
+		{"GET", "/jobs?after=1_%00", "", 400},
+		{"GET", "/jobs?search=%00", "", 422},
 		{"GET", "/slots/9999-12-31T23:45:00Z", "", 422},
 		{"GET", "/slots/0000-01-01T00:00:00Z", "", 422},
 		{"GET", "/history?until=0000-01-01T00:00:00Z", "", 422},

@@ -35,10 +35,10 @@ var parameters = map[string]web.Object{
 	"from":        {"type": "string", "format": "date-time", "description": "The first slot."},
 	"to":          {"type": "string", "format": "date-time", "description": "The slot to stop before."},
 	"until":       {"type": "string", "format": "date-time", "description": "Only what ended before."},
+	"search":      {"type": "string", "description": "A part of the name, in upper or lower case."},
 	"prefix":      {"type": "string", "description": "The beginning of the ids."},
 	"state":       {"type": "string", "enum": []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}},
 	"after":       {"type": "string", "description": "What the page before gave as after."},
-	"before":      {"type": "string", "description": "The position of the last event of the page before."},
 	"preview": {
 		"type": "string", "enum": []string{"true"},
 		"description": "Do nothing, and say what would be done.",

@@ -68,13 +68,13 @@ func (q *request) number(name string, fallback, least, most int64) int64 {
 	return n
 }
 
-// position reads where a page of checks begins. Without one it is the first page.
-func (q *request) position() (after admin.Position) {
+// positionOf reads where a page begins. Without one it is the first page.
+func positionOf[T any](q *request, parse func(text string) (T, error)) (after T) {
 	text := q.Get("after")
 	if text == "" {
 		return after
 	}
-	after, err := admin.ParsePosition(text)
+	after, err := parse(text)
 	if err != nil {
 		q.err = cmp.Or[error](q.err, web.NewProblem(http.StatusBadRequest, "after: "+err.Error()))
 	}
@@ -109,9 +109,16 @@ func (a *api) routes() []web.Route {
 				}
 				return b.Ledger(ctx, int(days), q.acted)
 			}),
-		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", []string{"after"},
+		read("/jobs", "jobs", "Every job, the worst first, and how its checks of the last day have gone",
+			[]string{"search", "after", "limit"},
 			func(ctx context.Context, q request) (board.Jobs, error) {
-				return b.Jobs(ctx, q.Get("after"), q.acted)
+				f := board.JobsFilter{
+					Search: q.Get("search"), After: positionOf(&q, board.ParseJobsPosition), Limit: q.limit(),
+				}
+				if q.err != nil {
+					return board.Jobs{}, q.err
+				}
+				return b.Jobs(ctx, f, q.acted)
 			}),
 		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
 			return b.Job(ctx, q.r.PathValue("job"), q.acted)
@@ -133,7 +140,7 @@ func (a *api) routes() []web.Route {
 			func(ctx context.Context, q request) (board.Waiting, error) {
 				f := board.WaitingFilter{
 					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
-					From: q.instant("from"), To: q.instant("to"), After: q.position(), Limit: q.limit(),
+					From: q.instant("from"), To: q.instant("to"), After: positionOf(&q, admin.ParsePosition), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.Waiting{}, q.err
@@ -146,7 +153,7 @@ func (a *api) routes() []web.Route {
 				f := board.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), After: q.position(), Limit: q.limit(),
+					Until: q.instant("until"), After: positionOf(&q, admin.ParsePosition), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.History{}, q.err
@@ -177,32 +184,34 @@ func (a *api) routes() []web.Route {
 			func(ctx context.Context, q request) (board.Schedule, error) {
 				return b.Schedule(ctx, q.r.PathValue("id"), q.acted)
 			}),
-		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"before", "limit"},
+		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"after", "limit"},
 			func(ctx context.Context, q request) (board.Events, error) {
-				var before outbox.Position
-				var err error
-				if text := q.Get("before"); text != "" {
-					if before, err = outbox.ParsePosition(text); err != nil {
-						return board.Events{}, web.NewProblem(http.StatusBadRequest, "before: "+err.Error())
-					}
-				}
-				limit := q.limit()
+				after, limit := positionOf(&q, outbox.ParsePosition), q.limit()
 				if q.err != nil {
 					return board.Events{}, q.err
 				}
-				return b.Events(ctx, before, limit, q.acted)
+				return b.Events(ctx, after, limit, q.acted)
+			}),
+		read("/dead-letters", "dead-letters", "The dead letters, in the order in which they are sent again",
+			[]string{"after", "limit"},
+			func(ctx context.Context, q request) (board.DeadLetters, error) {
+				after, limit := positionOf(&q, board.ParseNumber), q.limit()
+				if q.err != nil {
+					return board.DeadLetters{}, q.err
+				}
+				return b.DeadLetters(ctx, after, limit, q.acted)
 			}),
 		read("/alerts", "alerts", "The findings that a person was told of, and those that are silenced", nil,
 			func(ctx context.Context, q request) (board.Alerts, error) {
 				return b.Alerts(ctx, q.acted)
 			}),
-		read("/actions", "actions", "What operators have done, the newest first", []string{"limit"},
+		read("/actions", "actions", "What operators have done, the newest first", []string{"after", "limit"},
 			func(ctx context.Context, q request) (board.Actions, error) {
-				limit := q.limit()
+				after, limit := positionOf(&q, board.ParseNumber), q.limit()
 				if q.err != nil {
 					return board.Actions{}, q.err
 				}
-				return b.Actions(ctx, limit, q.acted)
+				return b.Actions(ctx, after, limit, q.acted)
 			}),
 		a.describe(),
 	)

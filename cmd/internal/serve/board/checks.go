@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -150,6 +151,15 @@ func after(next admin.Position) *string {
 		return nil
 	}
 	return new(next.String())
+}
+
+// ParseNumber reads a position in a list whose rows have numbers.
+func ParseNumber(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {
+		return 0, fmt.Errorf("%q is not the position of a row: want the one that the page before gave", text)
+	}
+	return n, nil
 }
 
 // keyOf returns the cache key of a read with a caller's parameters.

@@ -11,86 +11,15 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
-	maxJobs      = 500
 	maxJobSlots  = 200
 	maxJobErrors = 20
 	// maxLookback is how many of the last slots a job's page covers.
 	maxLookback = 2880
 )
-
-// Jobs returns a page of the jobs that were ever enqueued, with the results of their checks of the last
-// day. It begins after the job of a name; empty: with the first.
-func (b *Board) Jobs(ctx context.Context, after string, acted int64) (Jobs, error) {
-	if err := action.CheckText("after", after); after != "" && err != nil {
-		return Jobs{}, err
-	}
-	key := keyOf("jobs", after)
-	v, err := read(ctx, b.source, key, acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
-		var behind any
-		if after != "" {
-			behind = after
-		}
-		v.Jobs, err = b.readJobs(ctx, r, nil, behind)
-		if v.More = len(v.Jobs) > maxJobs; v.More {
-			v.Jobs = v.Jobs[:maxJobs]
-			v.After = &v.Jobs[maxJobs-1].JobExec
-		}
-		return v, err
-	})
-	if err != nil {
-		return v, err
-	}
-	o, err := b.Overview(ctx, acted)
-	v.Jobs = slices.Clone(v.Jobs) // which is shared
-	for i := range v.Jobs {
-		v.Jobs[i].OverdueRows = view.NewOverdueRows(o.Due[v.Jobs[i].JobExec])
-	}
-	return v, err
-}
-
-// readJobs reads at most maxJobs + 1 jobs after one, or the one of a name.
-func (s *source) readJobs(ctx context.Context, r *reader, name, after any) ([]JobLine, error) {
-	knows, err := r.ledger.In(r).Knows(ctx, s.cfg.Runner.Registry)
-	if err != nil {
-		return nil, err
-	}
-	list, err := rows(ctx, r, pg.BoardJobs, []any{maxJobs + 1, name, after}, func(row *sql.Rows, j *JobLine) error {
-		var paused, registered sql.NullTime
-		var by string
-		var sla sql.NullInt64
-		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
-		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
-		j.Registered = knows(j.JobExec)
-		if paused.Valid {
-			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the jobs: %w", err)
-	}
-	if err := r.slotIndexOnly(ctx); err != nil {
-		return nil, err
-	}
-	done, err := r.ledger.In(r).Jobs(ctx, r.now().Add(-day))
-	if err != nil {
-		return nil, err
-	}
-	places := make(map[string]int, len(list)) // their order is that of the database's collation
-	for i, j := range list {
-		places[j.JobExec] = i
-	}
-	for _, status := range done {
-		if i, found := places[status.JobExec]; found {
-			list[i].JobStatus = status
-		}
-	}
-	return list, nil
-}
 
 // Job returns one job, or ErrNotFound.
 func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) {
@@ -98,14 +27,19 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		return Job{}, err
 	}
 	v, err := read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
-		lines, err := b.readJobs(ctx, r, name, nil)
+		if v.JobLine, err = b.readJob(ctx, r, name); err != nil {
+			return v, err
+		}
+		if err := r.slotIndexOnly(ctx); err != nil {
+			return v, err
+		}
+		done, err := r.ledger.In(r).Jobs(ctx, r.now().Add(-day))
 		if err != nil {
 			return v, err
 		}
-		if len(lines) == 0 {
-			return v, notFound("job " + name)
+		if i := slices.IndexFunc(done, func(s ledger.JobStatus) bool { return s.JobExec == name }); i >= 0 {
+			v.JobStatus = done[i]
 		}
-		v.JobLine = lines[0]
 		current := r.grid().Floor(r.now())
 		if err := v.readSlots(ctx, r, r.grid().Add(current, 1-maxLookback), r.grid().Next(current)); err != nil {
 			return v, err
@@ -118,7 +52,20 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 	}
 	o, err := b.Overview(ctx, acted)
 	v.OverdueRows = view.NewOverdueRows(o.Due[name])
+	v.State = StateOf(&v.JobStatus, v.Paused != nil, v.OverdueCount())
 	return v, err
+}
+
+// readJob reads the job of a name, without the results of its checks, or returns ErrNotFound.
+func (s *source) readJob(ctx context.Context, r *reader, name string) (JobLine, error) {
+	lines, err := s.readJobs(ctx, r, jobNames{Names: []string{name}})
+	if err != nil {
+		return JobLine{}, err
+	}
+	if len(lines) == 0 {
+		return JobLine{}, notFound("job " + name)
+	}
+	return lines[0], nil
 }
 
 const (
@@ -136,12 +83,8 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 	}
 	return read(ctx, b.source, "advice "+name, acted, adviceAge,
 		func(ctx context.Context, r *reader) (v JobAdvice, err error) {
-			lines, err := b.readJobs(ctx, r, name, nil)
-			if err != nil {
+			if _, err := b.readJob(ctx, r, name); err != nil {
 				return v, err
-			}
-			if len(lines) == 0 {
-				return v, notFound("job " + name)
 			}
 			q := advise.Options{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
 			list, read, err := advise.InTx(ctx, r, r.schema, q, r.grid().Width())

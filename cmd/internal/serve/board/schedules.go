@@ -88,19 +88,19 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 		})
 }
 
-// Events returns the newest events in the outbox before a position, and the readers of the outbox.
-// The zero position selects all events.
-func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, acted int64) (Events, error) {
+// Events returns a page of the outbox, the newest first, and the readers of the outbox. It begins behind a position; the
+// zero position is the beginning.
+func (b *Board) Events(ctx context.Context, after outbox.Position, limit int, acted int64) (Events, error) {
 	if err := checkPage(&limit); err != nil {
 		return Events{}, err
 	}
-	key := keyOf("events", before.String(), fmt.Sprint(limit))
+	key := keyOf("events", after.String(), fmt.Sprint(limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
 		var mark any
-		if before != (outbox.Position{}) {
-			mark = fmt.Sprint(before.Mark)
+		if after != (outbox.Position{}) {
+			mark = fmt.Sprint(after.Mark)
 		}
-		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{limit, mark, before.Number},
+		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{limit + 1, mark, after.Number},
 			func(row *sql.Rows, e *Event) error {
 				var at sql.NullTime
 				var position outbox.Position
@@ -112,46 +112,52 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if err != nil {
 			return v, fmt.Errorf("read the outbox: %w", err)
 		}
-		if v.Consumers, err = readConsumers(ctx, r); err != nil {
-			return v, err
-		}
-		v.Dead, v.MoreDead, err = readDead(ctx, r)
+		v.Events, v.After = cutPage(v.Events, limit, func(e Event) string { return e.Position })
+		v.Consumers, err = readConsumers(ctx, r)
 		return v, err
 	})
 }
 
-// mostDead bounds the dead letters of a page.
-const mostDead = 100
-
-// readDead returns the first dead letters, and reports whether there are more.
-func readDead(ctx context.Context, r *reader) (list []view.DeadLetter, more bool, err error) {
-	letters, err := rows(ctx, r, pg.EventDeadList, []any{0, mostDead + 1, nil, nil, nil, nil}, deadletter.Scan)
-	if more = len(letters) > mostDead; more {
-		letters = letters[:mostDead]
+// DeadLetters returns a page of the dead letters, in the order in which they are sent again, after one of a number.
+func (b *Board) DeadLetters(ctx context.Context, after int64, limit int, acted int64) (DeadLetters, error) {
+	if err := checkPage(&limit); err != nil {
+		return DeadLetters{}, err
 	}
-	list = make([]view.DeadLetter, len(letters))
-	for i, d := range letters {
-		list[i] = view.NewDeadLetter(d)
-	}
-	if err != nil {
-		return list, more, fmt.Errorf("read dead letters: %w", err)
-	}
-	return list, more, nil
+	key := keyOf("dead letters", fmt.Sprint(after), fmt.Sprint(limit))
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v DeadLetters, err error) {
+		letters, err := rows(ctx, r, pg.EventDeadList, []any{after, limit + 1, nil, nil, nil, nil}, deadletter.Scan)
+		if err != nil {
+			return v, fmt.Errorf("read dead letters: %w", err)
+		}
+		letters, v.After = cutPage(letters, limit, func(d deadletter.Letter) string { return fmt.Sprint(d.Number) })
+		v.DeadLetters = make([]view.DeadLetter, len(letters))
+		for i, d := range letters {
+			v.DeadLetters[i] = view.NewDeadLetter(d)
+		}
+		return v, nil
+	})
 }
 
-// Actions returns the newest actions.
-func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, error) {
+// Actions returns a page of the actions, the newest first, behind one of a number; 0: from the first.
+func (b *Board) Actions(ctx context.Context, after int64, limit int, acted int64) (Actions, error) {
 	if err := checkPage(&limit); err != nil {
 		return Actions{}, err
 	}
-	return read(ctx, b.source, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
+	return read(ctx, b.source, keyOf("actions", fmt.Sprint(after), fmt.Sprint(limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
-			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1}, scanDone)
-			if v.More = len(v.Actions) > limit; v.More {
-				v.Actions = v.Actions[:limit]
-			}
+			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1, after}, scanDone)
+			v.Actions, v.After = cutPage(v.Actions, limit, func(d Done) string { return fmt.Sprint(d.ID) })
 			return v, err
 		})
+}
+
+// cutPage returns the first rows of a list that has one row more than a page if more follow, and then the position of the
+// last of them.
+func cutPage[T any](list []T, limit int, position func(T) string) (page []T, after *string) {
+	if len(list) <= limit {
+		return list, nil
+	}
+	return list[:limit], new(position(list[limit-1]))
 }
 
 func scanDone(row *sql.Rows, d *Done) error {

@@ -115,17 +115,18 @@ type SlotJob struct {
 	Spent       duration.Text `json:"spent"` // run time of all its checks
 }
 
-// Jobs is a list of all jobs.
+// Jobs is a page of jobs.
 type Jobs struct {
 	Seen
-	Jobs  []JobLine `json:"jobs"`  // by name, at most 500
-	More  bool      `json:"more"`  // there are more
+	Jobs  []JobLine `json:"jobs"`  // the worst first; those of one state by name
 	After *string   `json:"after"` // after of the next page; null: this is the last
 }
 
 // JobLine is one job, and the results of its checks in the last day.
 type JobLine struct {
 	ledger.JobStatus
+	// State is unregistered, overdue, failing, failed, gave up, late, paused, ok or idle: the worst comes first.
+	State      JobState         `json:"state"`
 	Registered bool             `json:"registered"` // in the binary that serves
 	Paused     *admin.PausedJob `json:"paused"`     // null: it is not paused
 	view.OverdueRows
@@ -251,11 +252,15 @@ type LedgerDay struct {
 type Events struct {
 	Seen
 	Events    []Event    `json:"events"` // the newest first
+	After     *string    `json:"after"`  // of the next page; null: this is the last
 	Consumers []Consumer `json:"consumers"`
-	// Dead are the first dead letters, at most 100, in the order in which they are sent again.
-	Dead []view.DeadLetter `json:"dead"`
-	// MoreDead says that there are more dead letters than these.
-	MoreDead bool `json:"more_dead"`
+}
+
+// DeadLetters is a page of dead letters.
+type DeadLetters struct {
+	Seen
+	DeadLetters []view.DeadLetter `json:"dead_letters"` // in the order in which they are sent again
+	After       *string           `json:"after"`        // of the next page; null: this is the last
 }
 
 // Event is an event in the outbox.
@@ -297,9 +302,9 @@ type Alerts struct {
 	Alerts []view.Alert `json:"alerts"`
 }
 
-// Actions lists the actions of operators, the newest first.
+// Actions is a page of the actions of operators, the newest first.
 type Actions struct {
 	Seen
-	Actions []Done `json:"actions"`
-	More    bool   `json:"more"` // there are older ones
+	Actions []Done  `json:"actions"`
+	After   *string `json:"after"` // of the next page; null: this is the last
 }

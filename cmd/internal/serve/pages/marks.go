@@ -10,33 +10,23 @@ import (
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
-// jobMark returns the state of a job in a word.
-func jobMark(of any) verdict {
-	var j ledger.JobStatus
-	var paused bool
-	var overdue ledger.Count
-	switch v := of.(type) {
-	case ledger.JobStatus:
-		j = v
-	case board.JobLine:
-		j, paused, overdue = v.JobStatus, v.Paused != nil, v.OverdueCount()
-	}
-	switch {
-	case paused:
-		return verdict{Mark: "warn", Text: "paused"}
-	case j.Unregistered:
+// jobMark returns the state of a job in some words.
+func jobMark(j board.JobLine) verdict {
+	failed := counted(ledger.Count{N: j.LastFailed}, "check", "checks") + " of its last slot failed"
+	switch j.State {
+	case board.JobUnregistered:
 		return verdict{Mark: "bad", Text: "unregistered: no run has it"}
-	case overdue.N > 0:
-		return verdict{Mark: "bad", Text: counted(overdue, "row is", "rows are") + " overdue"}
-	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:
-		return verdict{Mark: "bad", Text: "all checks of its last slot failed"}
-	case j.LastFailed > 0:
-		return verdict{Mark: "warn", Text: "some checks of its last slot failed"}
-	case j.GaveUp > 0:
-		return verdict{Mark: "warn", Text: "gave up rows"}
-	case j.SLA > 0 && j.LastLate > 0:
-		return verdict{Mark: "warn", Text: "late"}
-	case j.Checked == 0:
+	case board.JobOverdue:
+		return verdict{Mark: "bad", Text: counted(j.OverdueCount(), "row is", "rows are") + " overdue"}
+	case board.JobFailing:
+		return verdict{Mark: "bad", Text: "failing: " + failed}
+	case board.JobFailed:
+		return verdict{Mark: "warn", Text: failed}
+	case board.JobGaveUp:
+		return verdict{Mark: "warn", Text: "gave up " + plural(j.GaveUp, "row", "rows")}
+	case board.JobLate, board.JobPaused:
+		return verdict{Mark: "warn", Text: string(j.State)}
+	case board.JobIdle:
 		return verdict{Mark: "idle", Text: "idle"}
 	}
 	return verdict{Mark: "ok", Text: "ok"}

@@ -180,10 +180,9 @@ func newOverviewPage(o board.Overview) overviewPage {
 	}
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
-	for _, j := range o.Jobs[:min(shownJobs, len(o.Jobs))] {
-		v.Listed = append(v.Listed, board.JobLine{JobStatus: j, OverdueRows: view.NewOverdueRows(o.Due[j.JobExec])})
-	}
-	v.MoreJobs = len(o.Jobs) - len(v.Listed)
+	loud := o.JobLines()
+	v.Listed = loud[:min(shownJobs, len(loud))]
+	v.MoreJobs = len(loud) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
 	v.Verdict, v.Figures = v.judge(), v.figures()
 	return v

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -94,9 +95,20 @@ type slotPage struct {
 	Not   *board.NoSlotError // nil if it is a slot
 }
 
+type jobsPage struct {
+	board.Jobs
+	Search string
+}
+
 func readJobs(b *board.Board, r *http.Request) (page, error) {
-	all, err := b.Jobs(r.Context(), r.URL.Query().Get("after"), acted(r))
-	return page{Title: "Jobs", Section: "Jobs", Content: all}, err
+	q := r.URL.Query()
+	after, err := positionIn(r, "after", board.ParseJobsPosition)
+	if err != nil {
+		return page{}, err
+	}
+	f := board.JobsFilter{Search: q.Get("search"), After: after, Limit: listed}
+	all, err := b.Jobs(r.Context(), f, acted(r))
+	return page{Title: "Jobs", Section: "Jobs", Content: jobsPage{all, f.Search}}, err
 }
 
 type jobPage struct {
@@ -288,26 +300,22 @@ func readLedger(b *board.Board, r *http.Request) (page, error) {
 	return page{Title: "Ledger", Section: "Ledger", Content: v}, err
 }
 
-type eventsPage struct{ board.Events }
-
-// Next returns the position of the next page, or nothing on the last page.
-func (e eventsPage) Next() string {
-	if n := len(e.Events.Events); n == listed {
-		return e.Events.Events[n-1].Position
-	}
-	return ""
+type eventsPage struct {
+	board.Events
+	Dead board.DeadLetters
 }
 
 func readEvents(b *board.Board, r *http.Request) (page, error) {
-	var before outbox.Position
-	if text := r.URL.Query().Get("before"); text != "" {
-		var err error
-		if before, err = outbox.ParsePosition(text); err != nil {
-			return page{}, badAddress("The address names no position in the outbox.")
-		}
+	after, err := positionIn(r, "after", outbox.ParsePosition)
+	dead, bad := positionIn(r, "dead", board.ParseNumber)
+	if err = cmp.Or(err, bad); err != nil {
+		return page{}, err
 	}
-	e, err := b.Events(r.Context(), before, listed, acted(r))
-	return page{Title: "Events", Section: "Events", Content: eventsPage{e}}, err
+	v := eventsPage{}
+	if v.Events, err = b.Events(r.Context(), after, listed, acted(r)); err == nil {
+		v.Dead, err = b.DeadLetters(r.Context(), dead, listed, acted(r))
+	}
+	return page{Title: "Events", Section: "Events", Content: v}, err
 }
 
 func readAlerts(b *board.Board, r *http.Request) (page, error) {
@@ -321,7 +329,11 @@ type actionsPage struct {
 }
 
 func readActions(b *board.Board, r *http.Request) (page, error) {
-	all, err := b.Actions(r.Context(), listed, acted(r))
+	after, err := positionIn(r, "after", board.ParseNumber)
+	if err != nil {
+		return page{}, err
+	}
+	all, err := b.Actions(r.Context(), after, listed, acted(r))
 	v := actionsPage{Actions: all}
 	id, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
 	for i, a := range all.Actions {
@@ -342,11 +354,11 @@ type checksPage struct {
 	More     string // the address of the next page; empty: this is the last
 }
 
-// position reads where a page of checks begins. Without one it is the first page.
-func position(r *http.Request) (after admin.Position, err error) {
-	if text := r.URL.Query().Get("after"); text != "" {
-		if after, err = admin.ParsePosition(text); err != nil {
-			err = badAddress("The address names no position in a list of checks.")
+// positionIn reads where a page of a list begins. Without one it is the first page.
+func positionIn[T any](r *http.Request, name string, parse func(text string) (T, error)) (after T, err error) {
+	if text := r.URL.Query().Get(name); text != "" {
+		if after, err = parse(text); err != nil {
+			err = badAddress("The address names no position in the list.")
 		}
 	}
 	return after, err
@@ -355,7 +367,7 @@ func position(r *http.Request) (after admin.Position, err error) {
 func readWaiting(b *board.Board, r *http.Request) (page, error) {
 	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
 	var err error
-	if f.After, err = position(r); err != nil {
+	if f.After, err = positionIn(r, "after", admin.ParsePosition); err != nil {
 		return page{}, err
 	}
 	w, err := b.Waiting(r.Context(), f, acted(r))
@@ -372,7 +384,7 @@ func readEnded(b *board.Board, r *http.Request) (page, error) {
 		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
 	}
 	var err error
-	if f.After, err = position(r); err != nil {
+	if f.After, err = positionIn(r, "after", admin.ParsePosition); err != nil {
 		return page{}, err
 	}
 	h, err := b.History(r.Context(), f, acted(r))

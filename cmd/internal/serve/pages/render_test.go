@@ -21,7 +21,7 @@ import (
 // views are the types that the pages show, by the name of their template.
 var views = map[string]any{
 	"actions": actionsPage{}, "alerts": board.Alerts{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
-	"form": formPage{}, "job": jobPage{}, "jobs": board.Jobs{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
+	"form": formPage{}, "job": jobPage{}, "jobs": jobsPage{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
 	"plan": formPage{}, "rule": rulePage{}, "rules": board.Rules{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
 }
 

@@ -58,23 +58,33 @@ func (s *shop) enqueueItems(n int, at time.Time) {
 func TestTheListOfJobsGoesOnBehindItsFirstPage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	list := make([]jobs.Request, 501)
+	list := make([]jobs.Request, 51)
 	for i := range list {
-		list[i] = jobs.Request{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
+		list[i] = jobs.Request{JobExec: fmt.Sprintf("very.many.%02d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
 	}
 	_, err := s.Client.EnqueueMany(t.Context(), jobs.OwnTx(s.DB), list)
 	s.must(err)
+	_, err = admin.New(s.Client).Pause(t.Context(), s.DB, "very.many.50")
+	s.must(err)
 	b := s.browser().login(story.ReadToken)
 	first := b.get("/jobs", http.StatusOK)
-	next := regexp.MustCompile(`"(/jobs\?after=very\.many\.\d+)">Next page`).FindStringSubmatch(first)
-	if next == nil || strings.Contains(first, "very.many.500") {
+	s.has(first, ">very.many.50<") // before the idle ones
+	next := regexp.MustCompile(`"(/jobs\?after=[^"]+)">Next page`).FindStringSubmatch(first)
+	if next == nil || strings.Contains(first, ">very.many.49<") {
 		t.Fatal(first)
 	}
 	second := b.get(next[1], http.StatusOK)
-	s.has(second, "very.many.500")
-	if strings.Contains(second, ">very.many.100<") || strings.Contains(second, "Next page") {
+	s.has(second, ">very.many.49<")
+	if strings.Contains(second, ">very.many.10<") || strings.Contains(second, "Next page") {
 		t.Error(second)
 	}
+	found := b.get("/jobs?search=MANY.4", http.StatusOK)
+	s.has(found, ">very.many.40<", ">very.many.49<", `value="MANY.4"`)
+	if strings.Contains(found, ">very.many.10<") || strings.Contains(found, "Next page") {
+		t.Error(found)
+	}
+	s.has(b.get("/jobs?search=nowhere", http.StatusOK), "No job has this in its name.")
+	s.has(b.get("/jobs?after=7", http.StatusBadRequest), "The address names no position in the list.")
 }
 
 func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
@@ -192,10 +202,28 @@ func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
 		`<a href="/entity?key=42&amp;name=orders">orders 42</a>.`)
 }
 
-func TestTheFirstDeadLettersSayThatThereAreMore(t *testing.T) {
+func TestDeadLettersEventsAndActionsGoOnBehindTheirFirstPage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	s.DB.MustExec(`insert into prescient.event_dead (consumer, id, source, type, dead_at)
-		select 'desk', n::text, 's', 't', now() from generate_series(1, 101) as n`)
-	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "the first 100; there are more")
+		select 'desk', n::text, 's', 't', now() from generate_series(1, 51) as n;
+		insert into prescient.event_outbox (id, source, type, data) select 'e' || n, 's', 't', '{}' from generate_series(1, 51) as n;
+		insert into prescient.action (actor, what, target, plan, row_count, slots, schedules, events)
+		select 'ann', 'cancel', 'order a' || n, 'Cancels it', 1, 0, 0, 0 from generate_series(1, 51) as n`)
+	b := s.browser().login(story.ReadToken)
+	for text, list := range map[string]struct{ path, last string }{
+		"More dead letters": {"/events", ">51<"}, "Older events": {"/events", ">e1<"}, "Older actions": {"/actions", "order a1<"},
+	} {
+		first := b.get(list.path, http.StatusOK)
+		next := regexp.MustCompile(`"([^"]+)">` + text).FindStringSubmatch(first)
+		if next == nil || strings.Contains(first, list.last) {
+			t.Errorf("%s: %v\n%s", text, next, first)
+			continue
+		}
+		second := b.get(html.UnescapeString(next[1]), http.StatusOK)
+		s.has(second, list.last)
+		if strings.Contains(second, text) {
+			t.Errorf("%s: the second page has the link to a third", text)
+		}
+	}
 }

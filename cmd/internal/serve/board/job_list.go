@@ -1,0 +1,240 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
+)
+
+// JobState is the state of a job in a word.
+type JobState string
+
+// The states of a job.
+const (
+	JobUnregistered JobState = "unregistered" // no run has it, and rows wait
+	JobOverdue      JobState = "overdue"
+	JobFailing      JobState = "failing" // as health.Failing
+	JobFailed       JobState = "failed"  // some checks of its last slot
+	JobGaveUp       JobState = "gave up"
+	JobLate         JobState = "late" // some checks of its last slot
+	JobPaused       JobState = "paused"
+	JobOK           JobState = "ok"
+	JobIdle         JobState = "idle" // nothing was checked in the last day
+)
+
+// jobStates are all of them, the worst first.
+var jobStates = []JobState{
+	JobUnregistered, JobOverdue, JobFailing, JobFailed, JobGaveUp, JobLate, JobPaused, JobOK, JobIdle,
+}
+
+// StateOf returns the state of a job. The rows of a paused job wait on purpose.
+func StateOf(j *ledger.JobStatus, paused bool, overdue ledger.Count) JobState {
+	switch {
+	case paused:
+		return JobPaused
+	case j.Unregistered:
+		return JobUnregistered
+	case overdue.N > 0:
+		return JobOverdue
+	case health.Failing(j):
+		return JobFailing
+	case j.LastFailed > j.LastSettled:
+		return JobFailed
+	case j.GaveUp > 0:
+		return JobGaveUp
+	case j.SLA > 0 && j.LastLate > 0:
+		return JobLate
+	case j.Checked == 0:
+		return JobIdle
+	}
+	return JobOK
+}
+
+// JobsPosition is a place in a list of jobs: behind a job. The zero value is the beginning of the list.
+type JobsPosition struct {
+	rank int // of the state of the job, from 1; quiet: the job is not in the overview
+	name string
+}
+
+// quiet jobs follow all that the overview has.
+var quiet = len(jobStates) + 1
+
+// String returns the position as ParseJobsPosition reads it. It is empty for the beginning.
+func (p JobsPosition) String() string {
+	if p == (JobsPosition{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d_%s", p.rank, p.name)
+}
+
+// ParseJobsPosition reads what String has written.
+func ParseJobsPosition(text string) (p JobsPosition, err error) {
+	if text == "" {
+		return p, nil
+	}
+	rank, name, _ := strings.Cut(text, "_")
+	n, err := strconv.Atoi(rank)
+	p = JobsPosition{n, name}
+	if err != nil || n < 1 || n > quiet || p.String() != text || action.CheckText("after", name) != nil {
+		return p, fmt.Errorf("%q is not the position of a job: want the one that the page before gave", text)
+	}
+	return p, nil
+}
+
+func (p JobsPosition) compare(q JobsPosition) int {
+	return cmp.Or(cmp.Compare(p.rank, q.rank), cmp.Compare(p.name, q.name))
+}
+
+func (j *JobLine) position() JobsPosition {
+	return JobsPosition{slices.Index(jobStates, j.State) + 1, j.JobExec}
+}
+
+// JobsFilter narrows Jobs. Zero fields do not narrow.
+type JobsFilter struct {
+	Search string // a part of the name, in upper or lower case
+	After  JobsPosition
+	Limit  int // default 50, at most 200
+}
+
+// Jobs returns a page of the jobs that were ever enqueued, the worst first, with the results of their
+// checks of the last day. A job that gets better or worse between two pages may be on both or on neither.
+func (b *Board) Jobs(ctx context.Context, f JobsFilter, acted int64) (Jobs, error) {
+	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.Search)); err != nil {
+		return Jobs{}, err
+	}
+	o, err := b.Overview(ctx, acted)
+	if err != nil {
+		return Jobs{}, err
+	}
+	key := keyOf("jobs", f.Search, f.After.String(), fmt.Sprint(f.Limit))
+	return read(ctx, b.source, key, acted, overviewAge, func(ctx context.Context, r *reader) (Jobs, error) {
+		v, err := b.readLoud(ctx, r, f, &o)
+		if err == nil && v.After == nil {
+			err = b.readQuiet(ctx, r, f, &o, &v)
+		}
+		return v, err
+	})
+}
+
+// readLoud reads the part of a page that the overview knows something about.
+func (s *source) readLoud(ctx context.Context, r *reader, f JobsFilter, o *Overview) (v Jobs, err error) {
+	loud := slices.DeleteFunc(o.JobLines(), func(j JobLine) bool {
+		return j.position().compare(f.After) <= 0 || !strings.Contains(strings.ToLower(j.JobExec), strings.ToLower(f.Search))
+	})
+	if len(loud) >= f.Limit { // quiet ones may follow
+		loud = loud[:f.Limit]
+		v.After = new(loud[f.Limit-1].position().String())
+	}
+	known, err := s.readJobs(ctx, r, jobNames{Names: namesOf(loud)})
+	of := make(map[string]JobLine, len(known))
+	for _, k := range known {
+		of[k.JobExec] = k
+	}
+	v.Jobs = []JobLine{}
+	for _, j := range loud {
+		if k, is := of[j.JobExec]; is { // the job of an old row may have no name any more
+			j.Registered, j.Paused, j.RegisteredAt, j.SLA = k.Registered, k.Paused, k.RegisteredAt, k.SLA
+			v.Jobs = append(v.Jobs, j)
+		}
+	}
+	return v, err
+}
+
+// readQuiet fills a page up with jobs that the overview does not have.
+func (s *source) readQuiet(ctx context.Context, r *reader, f JobsFilter, o *Overview, v *Jobs) error {
+	n := f.Limit - len(v.Jobs)
+	ask := jobNames{Limit: n + 1, Search: f.Search, Without: namesOf(o.JobLines())}
+	if f.After.rank == quiet {
+		ask.After = f.After.name
+	}
+	list, err := s.readJobs(ctx, r, ask)
+	if len(list) > n {
+		list = list[:n]
+		v.After = new(JobsPosition{quiet, list[n-1].JobExec}.String())
+	}
+	v.Jobs = append(v.Jobs, list...)
+	return err
+}
+
+// JobLines returns the jobs of an overview that were checked, are in trouble or are paused, the worst first. Registered is
+// not set.
+func (o *Overview) JobLines() []JobLine {
+	lines := map[string]*JobLine{}
+	line := func(name string) *JobLine {
+		if lines[name] == nil {
+			lines[name] = &JobLine{JobStatus: ledger.JobStatus{JobExec: name}}
+		}
+		return lines[name]
+	}
+	for _, status := range o.Jobs {
+		line(status.JobExec).JobStatus = status
+	}
+	for name, n := range o.Due {
+		line(name).OverdueRows = view.NewOverdueRows(n)
+	}
+	for i := range o.Paused {
+		line(o.Paused[i].JobExec).Paused = &o.Paused[i]
+	}
+	list := make([]JobLine, 0, len(lines))
+	for _, j := range lines {
+		j.State = StateOf(&j.JobStatus, j.Paused != nil, j.OverdueCount())
+		list = append(list, *j)
+	}
+	slices.SortFunc(list, func(a, b JobLine) int { return a.position().compare(b.position()) })
+	return list
+}
+
+func namesOf(list []JobLine) []string {
+	names := make([]string, len(list))
+	for i, j := range list {
+		names[i] = j.JobExec
+	}
+	return names
+}
+
+// jobNames selects jobs by name.
+type jobNames struct {
+	Names []string // these, if it is not nil; the other fields are zero then
+	// The first Limit after After that have Search in their name, without those of Without.
+	Limit         int
+	After, Search string
+	Without       []string
+}
+
+// readJobs reads jobs by name, as idle ones.
+func (s *source) readJobs(ctx context.Context, r *reader, ask jobNames) ([]JobLine, error) {
+	knows, err := r.ledger.In(r).Knows(ctx, s.cfg.Runner.Registry)
+	if err != nil {
+		return nil, err
+	}
+	args := []any{pq.StringArray(ask.Names), ask.Limit, ask.After, ask.Search, pq.StringArray(ask.Without)}
+	list, err := rows(ctx, r, pg.BoardJobs, args, func(row *sql.Rows, j *JobLine) error {
+		var paused, registered sql.NullTime
+		var by string
+		var sla sql.NullInt64
+		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
+		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
+		j.Registered, j.State = knows(j.JobExec), JobIdle
+		if paused.Valid {
+			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs: %w", err)
+	}
+	return list, nil
+}
