@@ -102,7 +102,7 @@ func (r registration) registered(t *testing.T, with bool, format string) string 
 	t.Helper()
 	registry := jobs.NewRegistry()
 	options := r.both
-	if with && r.with != nil {
+	if with {
 		options = append(slices.Clip(options), r.with)
 	}
 	if r.add != nil {

@@ -45,7 +45,7 @@ func TestCrontabsDifferFromCronsAsTheTableSays(t *testing.T) {
 			}
 			want, got = list, instants(t, expr, m[2], from, len(list))
 		} else if m := refusal.FindStringSubmatch(says); m != nil {
-			_, err := crontab.Parse(expr, "", grid.Min)
+			_, err := crontab.Parse(expr, "", grid.Min())
 			want, got = true, err != nil && strings.Contains(err.Error(), m[1])
 		} else {
 			t.Fatalf("%s: %q is none of the forms", expr, says)
@@ -59,11 +59,11 @@ func TestCrontabsDifferFromCronsAsTheTableSays(t *testing.T) {
 // instants are the first n instants of a crontab after another one.
 func instants(t *testing.T, expr, zone string, after time.Time, n int) (list []string) {
 	t.Helper()
-	c, err := crontab.Parse(expr, zone, grid.Min)
+	c, err := crontab.Parse(expr, zone, grid.Min())
 	if err != nil {
 		t.Error(err)
 	}
-	for at := range c.Between(after, grid.Max) {
+	for at := range c.Between(after, grid.Max()) {
 		if list = append(list, at.Format(time.RFC3339)); len(list) == n {
 			break
 		}

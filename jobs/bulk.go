@@ -112,8 +112,7 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], o
 // only validates.
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {
 	w := writer{chunks: make(chan []Request), failed: make(chan struct{}), done: make(chan struct{})}
-	policy, _ := on.args()
-	fresh := policy == Keep.policy // until a key of the stream is found to wait
+	fresh := on == Keep // until a key of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []Request) (n EnqueueCounts, err error) {
 		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []Request) (err error) {
@@ -226,7 +225,7 @@ func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnCon
 	var n EnqueueCounts
 	err := c.row(ctx, db, pg.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,
 		&n.PushedBack, &n.Recorded, &n.Recent)
-	return n, on.explain(err)
+	return n, explain(on, err)
 }
 
 // atomically undoes what fn wrote in the caller's transaction if fn fails or panics, so that the caller may commit what

@@ -56,7 +56,7 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 
 func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "the zero conflict": {}} {
+	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "nil": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)

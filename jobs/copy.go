@@ -140,7 +140,7 @@ func (w *copier) values(ctx context.Context, tx DB, list []Request) (iter.Seq[[]
 	if err != nil {
 		return nil, err
 	}
-	w.first = grid.Max
+	w.first = grid.Max()
 	g, err := grid.New(time.Duration(width) * time.Second)
 	if err != nil {
 		return nil, err

@@ -145,15 +145,6 @@ type givenUp struct{ error }
 func (e givenUp) Unwrap() error        { return e.error }
 func (e givenUp) Is(target error) bool { return target == ErrGiveUp }
 
-// ErrLeft is the error of rows that a TxBatchFunc has left out, because its transaction has held their locks for long.
-// The runner calls the function again for them at once. A call must not leave out all of its rows.
-var ErrLeft = errors.New("the row is left to the next call")
-
-// ErrAlone is the error of rows that a TxBatchFunc leaves to calls of their own, such as rows whose work takes long.
-// The runner calls the function again at once, for one of these rows a call, in a transaction that locks no other row.
-// A call may leave out all of its rows so, unless it has only one.
-var ErrAlone = errors.New("the row is left to a call of its own")
-
 // All yields the registered jobs in the order of their names.
 func (r *Registry) All() iter.Seq[*Definition] {
 	return func(yield func(*Definition) bool) {
@@ -201,19 +192,23 @@ func (r *Registry) WithRules(names []string) *Registry {
 	return all
 }
 
-// StartSpan begins a span of a trace: work of a run that is not a call of a job's function, which
-// Middleware sees. It returns the context of the work, and the function that ends the span with the
-// error of the work, if any, and attributes. It is called by several goroutines at once.
-//
-// The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds while it
-// reads, checks and records them; and "publish", of events. A call of a function is within its
-// claim, and what it publishes is within the call.
-type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context,
+// startSpan is the type of the parameter of Registry.Trace.
+type startSpan = func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context,
 	func(err error, attrs ...slog.Attr))
 
 // Trace makes the runs of the registry begin their spans with start. Package oteltrace calls it for
 // OpenTelemetry. Call it before a run uses the registry.
-func (r *Registry) Trace(start StartSpan) { r.start = start }
+//
+// A span is work of a run that is not a call of a job's function, which Middleware sees. start returns the context of
+// the work, and the function that ends the span with the error of the work, if any, and attributes. It is called by
+// several goroutines at once. The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds
+// while it reads, checks and records them; and "publish", of events. A call of a function is within its claim, and what
+// it publishes is within the call.
+func (r *Registry) Trace(
+	start func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)),
+) {
+	r.start = start
+}
 
 // StartSpan begins a span, if Trace was called.
 func (r *Registry) StartSpan(

@@ -12,10 +12,10 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 )
 
-// DefaultEachSize is the number of rows that Each puts into one transaction by default; see
+// defaultEachSize is the number of rows that Each puts into one transaction by default; see
 // BatchSize. A session of PostgreSQL caches 64 subtransactions. With more, every snapshot of the
 // server costs more.
-const DefaultEachSize = 50
+const defaultEachSize = 50
 
 // ErrDivide marks an error of a BatchFunc or a TxBatchFunc as a failure of the whole call. The
 // runner then rolls back the transaction, and calls the function again with each half of the rows,
@@ -41,7 +41,7 @@ var ErrDivide = errors.New("the call failed as a whole")
 //   - All rows of the call see the same now(), and share the timeout.
 func Each[J any, Tx DB, A Answer](fn func(ctx context.Context, tx Tx, job J) (A, error)) Handler[J] {
 	one := InTx(fn)
-	h := Handler[J]{inTx: true, size: DefaultEachSize, bad: one.bad}
+	h := Handler[J]{inTx: true, size: defaultEachSize, bad: one.bad}
 	if fn != nil {
 		h.many = func(ctx context.Context, tx *sqlx.Tx, batch []J) ([]Result, error) {
 			results := make([]Result, len(batch))

@@ -73,53 +73,56 @@ type EnqueueCounts struct {
 // open until after its slot has begun, the check may run without what the transaction wrote, and no other
 // check follows.
 // So a long transaction should enqueue late, or use Replace: no run can end the new row before the commit.
-type OnConflict struct {
-	policy  string
-	maxWait time.Duration
+type OnConflict interface {
+	validate() error
+	args() (policy string, maxMicros any)
 }
 
-var (
-	// Keep leaves the waiting row unchanged. It is the default, and the zero OnConflict.
-	Keep = OnConflict{policy: "keep"}
+// policy is an OnConflict without a parameter.
+type policy string
+
+const (
+	// Keep leaves the waiting row unchanged. It is the default.
+	Keep policy = "keep"
 	// Replace ends the waiting row as OutcomeReplaced and puts the new one in its place.
-	Replace = OnConflict{policy: "replace"}
+	Replace policy = "replace"
 	// Reject returns ErrExists.
-	Reject = OnConflict{policy: "error"}
+	Reject policy = "error"
 )
+
+func (policy) validate() error       { return nil }
+func (p policy) args() (string, any) { return string(p), nil }
 
 // PushBack moves the waiting row to the new row's slot if that is later. It moves it at most to
 // maxWait after the slot of the first check, and the row is then checked there. 0 is no limit. A
 // move within the same slot writes nothing.
-func PushBack(maxWait time.Duration) OnConflict {
-	return OnConflict{policy: "push_back", maxWait: maxWait}
-}
+func PushBack(maxWait time.Duration) OnConflict { return pushBack(maxWait) }
 
-// lastOf returns the policy of a call, which is the last one given.
-func lastOf(on []OnConflict) OnConflict {
-	if len(on) == 0 {
-		return Keep
-	}
-	return on[len(on)-1]
-}
+type pushBack time.Duration
 
-func (c OnConflict) validate() error {
-	if c.maxWait < 0 {
+func (p pushBack) validate() error {
+	if p < 0 {
 		return &FieldError{"max_wait", "must not be negative"}
 	}
-	if problem := spoken.Unitless(c.maxWait); problem != "" {
+	if problem := spoken.Unitless(time.Duration(p)); problem != "" {
 		return &FieldError{"max_wait", problem}
 	}
 	return nil
 }
 
-func (c OnConflict) args() (policy string, maxMicros any) {
-	switch {
-	case c.policy == "":
-		return Keep.policy, nil
-	case c.maxWait > 0:
-		return c.policy, c.maxWait.Microseconds()
+func (p pushBack) args() (string, any) {
+	if p > 0 {
+		return "push_back", time.Duration(p).Microseconds()
 	}
-	return c.policy, nil
+	return "push_back", nil
+}
+
+// lastOf returns the policy of a call, which is the last one given.
+func lastOf(on []OnConflict) OnConflict {
+	if len(on) == 0 || on[len(on)-1] == nil {
+		return Keep
+	}
+	return on[len(on)-1]
 }
 
 // Enqueue enqueues one check, which exists if and only if tx commits; EnqueueNow needs no transaction. If a check of
@@ -160,7 +163,7 @@ func (c *Client) write(ctx context.Context, db DB, r Request, on OnConflict) (e 
 	}
 	err = c.row(ctx, db, pg.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	e.Slot = e.Slot.UTC()
-	return e, on.explain(err)
+	return e, explain(on, err)
 }
 
 func nullable(s string) sql.NullString {
@@ -168,8 +171,8 @@ func nullable(s string) sql.NullString {
 }
 
 // explain turns the unique violation under Reject into ErrExists.
-func (c OnConflict) explain(err error) error {
-	if c.policy == Reject.policy && pg.HasState(err, pqerror.UniqueViolation) {
+func explain(on OnConflict, err error) error {
+	if on == Reject && pg.HasState(err, pqerror.UniqueViolation) {
 		return fmt.Errorf("%w (%w)", ErrExists, err)
 	}
 	return err

@@ -66,7 +66,7 @@ func TestEnqueueRoundsUpToASlotAndNeverIntoThePast(t *testing.T) {
 		{slot(0), slot(1)}, // has begun
 		{now, slot(1)},
 		{now.Add(-time.Hour), slot(1)},
-		{grid.Min, slot(1)},
+		{grid.Min(), slot(1)},
 		{now.Add(jobs.DefaultHorizon - 20*time.Minute), grid.Default.Ceil(now.Add(jobs.DefaultHorizon - 20*time.Minute))},
 	} {
 		e := w.enqueue(check(fmt.Sprint(i), test.at), jobs.Keep)
@@ -206,7 +206,7 @@ var policies = []struct {
 	waits    int // for which slot
 	replaced int
 }{
-	{"the zero OnConflict", jobs.OnConflict{}, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
+	{"nil", nil, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
 	{"Keep", jobs.Keep, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
 	{"Replace", jobs.Replace, jobs.ActionReplaced, jobs.EnqueueCounts{Replaced: 1}, 8, 1},
 	{"PushBack", jobs.PushBack(0), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 8, 0},

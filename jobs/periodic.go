@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,20 +11,16 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/tx"
-	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
-
-// PeriodicEntity is the entity name of the row of a function on a crontab. Its entity key is the
-// name of the job, and it has no item key.
-const PeriodicEntity = "periodic"
 
 // PeriodicKey returns the natural key of the row of a function on a crontab, such as for
 // Client.Cancel or Client.Reschedule.
 func PeriodicKey(job string) Key {
-	return Key{JobExec: job, EntityName: PeriodicEntity, EntityKey: job}
+	return Key{JobExec: job, EntityName: periodic.Entity, EntityKey: job}
 }
 
 // Periodic adds a function that runs at each instant of a crontab:
@@ -62,10 +57,10 @@ func (r *Registry) Periodic(name, crontab string, h Handler[FutureJob], opts ...
 // Zone sets the time zone of the crontab of a periodic function, by its name in the IANA database,
 // such as "Europe/Berlin". Default: the zone that the crontab names with CRON_TZ, or UTC.
 func Zone(name string) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, d.Crontab != "", "Zone(%q): only a periodic function has a zone", name)
 		d.Zone = name
-	}
+	}}
 }
 
 // parse parses the crontab of a periodic function.
@@ -76,33 +71,12 @@ func (d *Definition) parse() {
 	}
 	must(d, !d.Grouped() && !d.Batched(), "a periodic function takes one row: use Row or InTx")
 	var err error
-	d.instants, err = crontab.Parse(d.Crontab, d.Zone, anchor)
+	d.instants, err = periodic.Parse(d.Crontab, d.Zone)
 	must(d, err == nil, "%v", err)
 }
 
-// anchor is the first instant of "@every" in a periodic function.
-var anchor = time.Unix(0, 0)
-
-// stamp is the payload of the row of a periodic function.
-type stamp struct {
-	// First is the first instant that the function was called for in checks of the row. Zero: it is Instant, or the
-	// function was not called.
-	First time.Time `json:"first,omitzero"` // UTC
-	// Instant is the one that the row waits for; in history, the latest one that the function was called for.
-	Instant time.Time `json:"instant"` // UTC
-	Crontab string    `json:"crontab"`
-	Zone    string    `json:"zone,omitempty"`
-	// Failed is the error of the call for the instant after Instant, in history. The row of that instant has it, too.
-	Failed string `json:"failed,omitempty"`
-}
-
-func (d *Definition) stamp(at time.Time) stamp {
-	return stamp{Instant: at, Crontab: d.Crontab, Zone: d.Zone}
-}
-
-func (s stamp) payload() json.RawMessage {
-	text, _ := json.Marshal(s) // never fails
-	return text
+func (d *Definition) stamp(at time.Time) periodic.Stamp {
+	return periodic.Stamp{Instant: at, Crontab: d.Crontab, Zone: d.Zone}
 }
 
 // standsFor reports whether a row is the one of a periodic function, and returns the instant that
@@ -111,11 +85,10 @@ func (d *Definition) standsFor(job *FutureJob) (at time.Time, ok bool) {
 	if d.Crontab == "" || job.Key() != PeriodicKey(d.Name) {
 		return at, false
 	}
-	var s stamp
-	if json.Unmarshal(job.Payload, &s) != nil || s.Instant.IsZero() {
+	if at = periodic.Read(job.Payload).Instant; at.IsZero() {
 		return job.Slot, true // an application has written the row
 	}
-	return s.Instant, true
+	return at, true
 }
 
 // checkOne calls the function for one row: if it is periodic, for the instants that have come.
@@ -129,7 +102,7 @@ func (d *Definition) checkOne(ctx context.Context, tx *sqlx.Tx, job FutureJob) (
 		return d.checkEach(ctx, tx, job)
 	}
 	result, err := d.checkAt(ctx, tx, job)
-	result.Payload = d.stamp(job.Instant).payload()
+	result.Payload = d.stamp(job.Instant).Payload()
 	return result, err
 }
 
@@ -152,7 +125,7 @@ func (d *Definition) CalledFor(job FutureJob) json.RawMessage {
 		return nil
 	}
 	if at := d.instantOf(&job, waited); !at.Equal(waited) {
-		return d.stamp(at).payload()
+		return d.stamp(at).Payload()
 	}
 	return nil
 }
@@ -167,9 +140,7 @@ func (d *Definition) checkEach(ctx context.Context, tx *sqlx.Tx, job FutureJob) 
 	if err != nil || all.Err != nil {
 		return all, err
 	}
-	var row stamp
-	_ = json.Unmarshal(job.Payload, &row) // see standsFor
-	first, done := cmp.Or(row.First, job.Instant), d.stamp(job.Instant)
+	first, done := cmp.Or(periodic.Read(job.Payload).First, job.Instant), d.stamp(job.Instant)
 	for d.goesOn(ctx, &job, all.Next) {
 		result, err := beside(ctx, tx, func() (Result, error) { return d.checkAt(ctx, tx, job) })
 		switch {
@@ -188,7 +159,7 @@ func (d *Definition) checkEach(ctx context.Context, tx *sqlx.Tx, job FutureJob) 
 	if !first.Equal(done.Instant) {
 		done.First = first
 	}
-	all.Payload = done.payload()
+	all.Payload = done.Payload()
 	return all, nil
 }
 
@@ -243,10 +214,8 @@ func (d *Definition) Following(
 	if after.Before(at) {
 		after = at
 	}
-	var s stamp
-	_ = json.Unmarshal(job.Payload, &s) // see standsFor
 	next, ok = d.awaiting(after)
-	return next, s.Failed, ok
+	return next, periodic.Read(job.Payload).Failed, ok
 }
 
 // farthest is how far ahead the database takes an instant, less a day for the clocks of servers.
@@ -260,55 +229,9 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 	key := PeriodicKey(d.Name)
 	return Request{
 		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at,
-		Payload: d.stamp(at).payload(),
+		Payload: d.stamp(at).Payload(),
 	}, ok
 }
-
-// mostInstants bounds the result of PeriodicInstants.
-const mostInstants = 1000
-
-// PeriodicInstants returns the instants (UTC) that a periodic function was called for in checks of a row that
-// has ended:
-// all of them, or the latest 1,000. payload is that of the row in history.
-func PeriodicInstants(payload json.RawMessage) []time.Time {
-	var s stamp
-	if json.Unmarshal(payload, &s) != nil || s.Instant.IsZero() {
-		return nil
-	}
-	every, err := crontab.Parse(s.Crontab, s.Zone, anchor)
-	if err != nil || s.First.IsZero() {
-		return []time.Time{s.Instant.UTC()}
-	}
-	return every.Latest(mostInstants, s.First.Add(-time.Second), s.Instant)
-}
-
-// PeriodicRow is the row of a periodic function.
-type PeriodicRow struct {
-	JobExec string
-	Slot    time.Time // UTC
-	Due     bool      // the slot has begun
-	Instant time.Time // UTC
-	Crontab string
-	Zone    string // empty: the one of Crontab, or UTC
-}
-
-// PeriodicRows returns the rows of the periodic functions of all binaries, sorted by job.
-func (c *Client) PeriodicRows(ctx context.Context, db DB) ([]PeriodicRow, error) {
-	return tx.Collect(ctx, db, pg.PeriodicRows.In(c.schema), []any{PeriodicEntity, c.Clock()},
-		func(row *sql.Rows, v *PeriodicRow) error {
-			var payload []byte
-			if err := row.Scan(&v.JobExec, &v.Slot, &v.Due, &payload); err != nil {
-				return err
-			}
-			var s stamp
-			_ = json.Unmarshal(payload, &s) // an application may have written anything
-			v.Slot, v.Instant, v.Crontab, v.Zone = v.Slot.UTC(), s.Instant.UTC(), s.Crontab, s.Zone
-			return nil
-		})
-}
-
-// Differs reports whether a row waits by another crontab or zone than a registered function has.
-func (v PeriodicRow) Differs(d *Definition) bool { return v.Crontab != d.Crontab || v.Zone != d.Zone }
 
 // EnqueuePeriodic makes the rows of the periodic functions of a registry that have none. If a row
 // waits by another crontab or zone than the one registered, it is replaced, and its successor waits
@@ -365,16 +288,16 @@ func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale [
 	if !r.HasPeriodic() {
 		return nil, nil
 	}
-	list, err := c.PeriodicRows(ctx, db)
+	list, err := periodic.Rows(ctx, db, c.schema, c.Clock())
 	if err != nil {
 		return nil, err
 	}
-	rows := map[string]PeriodicRow{}
+	rows := map[string]periodic.Row{}
 	for _, row := range list {
 		rows[row.JobExec] = row
 	}
 	for d := range r.All() {
-		if row, ok := rows[d.Name]; d.Crontab != "" && (!ok || !row.Due && row.Differs(d)) {
+		if row, ok := rows[d.Name]; d.Crontab != "" && (!ok || !row.Due && row.Differs(d.Crontab, d.Zone)) {
 			stale = append(stale, d)
 		}
 	}

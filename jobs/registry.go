@@ -50,70 +50,69 @@ func mustLast(d *Definition, option string, limit time.Duration) {
 	must(d, problem == "", "%s: %s", option, problem)
 }
 
-// Option changes a default of a job. A bad value panics in Register, and so does a duration below 1 ms, which
-// is a number
-// without a unit.
-type Option func(*Definition)
+// Option changes a default of a job. A bad value panics in Register, and so does a duration below 1 ms, which is a
+// number without a unit. The zero Option changes nothing.
+type Option struct{ set func(*Definition) }
 
 // MaxChecks limits the checks of a row. If the last one returns a next time, the row ends as
 // OutcomeMaxChecks. Errors do not count. Default 5.
-func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
+func MaxChecks(n int) Option { return Option{func(d *Definition) { d.MaxChecks = n }} }
 
 // Timeout ends a check's context, this long after the call of the function. Waiting for a
 // connection or a lock before the call does not count. A check that goes on is abandoned after the
 // runner's grace period, also if the runner has lost the lease of the row. Default 1 minute.
-func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeout = limit } }
+func Timeout(limit time.Duration) Option { return Option{func(d *Definition) { d.Timeout = limit }} }
 
 // Horizon limits how far ahead of now a check may set the next. Default 5 years.
-func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
+func Horizon(limit time.Duration) Option { return Option{func(d *Definition) { d.Horizon = limit }} }
 
 // Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see
 // MaxBackOff). One more error ends the row as OutcomeFailed. 0: the first error ends it, as an error
 // of GiveUp always does. Default 5.
-func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
+func Retry(n int) Option { return Option{func(d *Definition) { d.Retry = n }} }
 
 // MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far
 // behind once the cause is fixed. With 1, a row is retried in every slot, like the job that
 // publishes schedules. No pause leads beyond the year 9999. Default 64.
-func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
+func MaxBackOff(slots int) Option { return Option{func(d *Definition) { d.MaxBackOff = slots }} }
 
 // Deadline archives a row as OutcomeDeadline, unchecked, if its check cannot start within this time
 // after its slot. Default: none.
 func Deadline(limit time.Duration) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		mustLast(d, "Deadline", limit)
 		d.Deadline = limit
-	}
+	}}
 }
 
 // Within spreads the next check over a window. Any slot will do from the first one at or after the
 // instant that the check returns, and before that instant + window. Request.Within does so for
 // the first check. Whole seconds, up to 366 days. Default: the first slot.
 func Within(window time.Duration) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		err := checkWithin(window)
 		must(d, err == nil, "Within(%s): %v", window, err)
 		d.Within = window
-	}
+	}}
 }
 
 // Concurrency limits the concurrent checks of the job in one runner. Default: only the runner's own
 // bounds.
 func Concurrency(n int) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, n >= 1, "Concurrency(%d): must be at least 1", n)
 		d.Concurrency = n
-	}
+	}}
 }
 
 // BatchSize limits the rows of one call of a batch function and, with Each, the rows that
 // share a transaction. Smaller calls hold locks for less time. Defaults to the page that the runner
 // reads, or to 50 with Each.
 func BatchSize(n int) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, n >= 1, "BatchSize(%d): must be at least 1", n)
 		d.BatchSize = n
-	}
+	}}
 }
 
 // AtMost limits the concurrent checks of the job over all runners. Runners share the permits. A
@@ -122,57 +121,57 @@ func BatchSize(n int) Option {
 // context may go on when its permit belongs to another runner, as it may when its row does. For a
 // job that takes many rows, calls count, not rows. It is not for Group. Default: no limit.
 func AtMost(n int) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
 		d.AtMost = n
-	}
+	}}
 }
 
 // PerSecond limits the checks of the job that all runners together begin within any second. It
 // counts like AtMost. Default: no limit.
 func PerSecond(n int) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, n >= 1, "PerSecond(%d): must be at least 1", n)
 		d.PerSecond = n
-	}
+	}}
 }
 
 // LimitBy applies AtMost and PerSecond to each key separately, such as a tenant. The given function
 // finds the key in the payload or the entity of a row. It is called concurrently.
 func LimitBy(key func(job FutureJob) string) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		must(d, key != nil, "LimitBy: the function is nil")
 		d.LimitBy = key
-	}
+	}}
 }
 
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
-func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
+func OnMisfire(policy Misfire) Option { return Option{func(d *Definition) { d.Misfire = policy }} }
 
 // SLA sets the longest time from a slot to the start of a check. A check never begins before its
 // slot. A late check is only counted (see Deadline for more), and status shows how many checks kept
 // the SLA. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		mustLast(d, "SLA", limit)
 		d.SLA = limit
-	}
+	}}
 }
 
 // Priority lets runs claim the rows of a job before the rows of jobs with a lower priority, in each
 // slot. Runs do not wait for rows that are claimed already. A job that waits for connections lets
 // jobs without a transaction pass, unless a run has as few workers. A job at its own limit lets all
 // other jobs pass. Default 0.
-func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
+func Priority(n int) Option { return Option{func(d *Definition) { d.Priority = n }} }
 
 // WithPool takes the transactions of the job's checks from another pool, of another role or driver
 // (see package pgxjobs). The pool must be for the database of the runner, and its role needs the
 // rights of a runner. Default: the runner's pool.
 func WithPool(db pgsql.Pool) Option {
-	return func(d *Definition) {
+	return Option{func(d *Definition) {
 		d.DB = pg.Sqlx(db)
 		must(d, d.DB != nil, "WithPool: %v", pg.ErrNoDatabase)
-	}
+	}}
 }
 
 // Registry holds the jobs of a binary. The zero value is empty. Register all jobs before the first
@@ -180,7 +179,7 @@ func WithPool(db pgsql.Pool) Option {
 type Registry struct {
 	jobs    map[string]*Definition
 	around  []Middleware
-	start   StartSpan                      // nil: no spans
+	start   startSpan                      // nil: no spans
 	addRule func(r *Registry, name string) // nil: no rules
 }
 
@@ -230,9 +229,10 @@ func (r *Registry) insert(d *Definition, h handler, opts []Option) {
 	must(d, !taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
-	for i, opt := range opts {
-		must(d, opt != nil, "option %d is nil", i+1)
-		opt(d)
+	for _, opt := range opts {
+		if opt.set != nil {
+			opt.set(d)
+		}
 	}
 	must(d, d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
 	mustLast(d, "Timeout", d.Timeout)

@@ -60,7 +60,6 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"BatchSize, one row": {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.BatchSize(9)) }, `"job": BatchSize needs Batch`},
 		"each nothing":       {func(r *jobs.Registry) { r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil)) }, `"job": the function is nil`},
 		"no middleware":      {func(r *jobs.Registry) { r.Use(nil) }, "use middleware: the function is nil"},
-		"no option":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.MaxChecks(3), nil) }, `"job": option 2 is nil`},
 		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 	t.Parallel()
 	policies := map[string]jobs.OnConflict{
-		"Keep": jobs.Keep, "the zero OnConflict": {}, "Replace": jobs.Replace, "Reject": jobs.Reject,
+		"Keep": jobs.Keep, "nil": nil, "Replace": jobs.Replace, "Reject": jobs.Reject,
 		"PushBack": jobs.PushBack(0), "PushBack with a maximum wait": jobs.PushBack(time.Hour),
 	}
 	type want struct {
@@ -43,7 +43,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 		want                   map[string]want
 	}{
 		"not yet due": {early: true, want: map[string]want{
-			"Keep": {jobs.EnqueueCounts{Kept: 1}, 2, false}, "the zero OnConflict": {jobs.EnqueueCounts{Kept: 1}, 2, false},
+			"Keep": {jobs.EnqueueCounts{Kept: 1}, 2, false}, "nil": {jobs.EnqueueCounts{Kept: 1}, 2, false},
 			"Replace": {jobs.EnqueueCounts{Replaced: 1}, 8, true}, "Reject": refused,
 			"PushBack": {jobs.EnqueueCounts{PushedBack: 1}, 8, false}, "PushBack with a maximum wait": {jobs.EnqueueCounts{PushedBack: 1}, 6, false},
 		}},

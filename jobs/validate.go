@@ -134,9 +134,9 @@ func validateTime(at time.Time, within time.Duration) error {
 	switch {
 	case at.IsZero():
 		return &FieldError{"check_at", "must be set: CheckAt is when to check"}
-	case at.Before(grid.Min) || at.Add(within).After(grid.Max):
+	case at.Before(grid.Min()) || at.Add(within).After(grid.Max()):
 		return &FieldError{
-			"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02")),
+			"check_at", fmt.Sprintf("must be from %s to %s", grid.Min().Format("2006-01-02"), grid.Max().Format("2006-01-02")),
 		}
 	}
 	return nil

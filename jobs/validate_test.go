@@ -35,8 +35,8 @@ var badRequests = []struct {
 	{"long group_key", func(j *jobs.Request) { j.GroupKey = strings.Repeat("x", 501) }, "group_key", "at most 500 bytes"},
 	{"NUL in group_key", func(j *jobs.Request) { j.GroupKey = "g\x00" }, "group_key", "NUL"},
 	{"no time", func(j *jobs.Request) { j.CheckAt = time.Time{} }, "check_at", "must be set"},
-	{"before 1970", func(j *jobs.Request) { j.CheckAt = grid.Min.Add(-time.Hour) }, "check_at", "1970-01-01"},
-	{"after 9999", func(j *jobs.Request) { j.CheckAt = grid.Max.Add(time.Hour) }, "check_at", "9999-12-31"},
+	{"before 1970", func(j *jobs.Request) { j.CheckAt = grid.Min().Add(-time.Hour) }, "check_at", "1970-01-01"},
+	{"after 9999", func(j *jobs.Request) { j.CheckAt = grid.Max().Add(time.Hour) }, "check_at", "9999-12-31"},
 	{"beyond the horizon", func(j *jobs.Request) { j.CheckAt = now.Add(jobs.DefaultHorizon + 15*time.Minute) }, "check_at", "horizon"},
 	{"an empty payload", func(j *jobs.Request) { j.Payload = json.RawMessage{} }, "payload", "valid JSON"},
 	{"a payload that is no JSON", func(j *jobs.Request) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
@@ -64,7 +64,7 @@ var badRequests = []struct {
 		j.Payload = json.RawMessage(strings.Repeat(`[`, 5001) + strings.Repeat("]", 5001))
 	}, "payload", "at most 5000 levels"},
 	{"a window beyond 9999", func(j *jobs.Request) {
-		j.CheckAt = grid.Max.Add(-time.Hour)
+		j.CheckAt = grid.Max().Add(-time.Hour)
 		j.Within = 2 * time.Hour
 	}, "check_at", "9999-12-31"},
 }

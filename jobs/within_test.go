@@ -248,7 +248,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", within, err)
 		}
 	}
-	for _, at := range []time.Time{now.Add(jobs.DefaultHorizon - time.Hour), grid.Max.Add(-time.Hour)} {
+	for _, at := range []time.Time{now.Add(jobs.DefaultHorizon - time.Hour), grid.Max().Add(-time.Hour)} {
 		row := check("1", at)
 		row.Within = 2 * time.Hour
 		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); fieldErrors(err)["check_at"] == "" {

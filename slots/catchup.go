@@ -202,7 +202,7 @@ type search struct {
 func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) {
 	var caught Caught
 	current := r.Grid().Floor(r.Now())
-	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
+	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min())), timeOr(c.Until, r.Grid().Next(current))
 	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
 	var m pg.Message
 	var filled int64

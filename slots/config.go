@@ -74,17 +74,15 @@ type Config struct {
 	Told func(job string, gaveUp bool) bool
 }
 
-// Shared has bounds over several runners, such as those of many stores. A nil bound does not apply.
+// Shared has bounds over several runners, such as those of many stores. Each is a semaphore: make(chan struct{}, 8)
+// lets eight in. A nil bound does not apply.
 type Shared struct {
 	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait. A slot that only
 	// waits for running checks and for locks does not count.
-	Runs Bound
+	Runs chan struct{}
 	// Workers and Connections bound over all runners what Config bounds for each.
-	Workers, Connections Bound
+	Workers, Connections chan struct{}
 }
-
-// Bound is a semaphore: make(Bound, 8) lets eight in.
-type Bound chan struct{}
 
 // Progress is how far a run has come.
 type Progress struct {
@@ -101,10 +99,10 @@ const OwnConnections = 5
 const (
 	DefaultWorkers     = 64
 	DefaultConnections = 8
-	DefaultPage        = 2000
-	DefaultLease       = time.Minute
+	defaultPage        = 2000
+	defaultLease       = time.Minute
 	DefaultGrace       = 20 * time.Second
-	DefaultEarly       = 5 * time.Second
+	defaultEarly       = 5 * time.Second
 )
 
 // maxRunnerName is how many bytes the name of a runner may have.
@@ -155,18 +153,18 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	}
 	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
-	cfg.Page = cmp.Or(cfg.Page, DefaultPage)
-	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	cfg.Page = cmp.Or(cfg.Page, defaultPage)
+	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-phase.LastTime) // which is added to it
-	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
+	cfg.Early = max(0, cmp.Or(cfg.Early, defaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
 		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, "+
 			"and Lease at least %s", MinLease)
 	}
-	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
+	for _, bound := range []chan struct{}{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
 		if bound != nil && cap(bound) == 0 { // nothing would ever enter
-			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)")
+			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(chan struct{}, 8)")
 		}
 	}
 	for name, d := range map[string]time.Duration{"Grace": cfg.Grace, "Early": cfg.Early, "ClaimDelay": cfg.ClaimDelay} {

@@ -88,7 +88,7 @@
 //	db          elapsed, internal/pg, sql
 //	claim       db, elapsed, phase, row, jobs, internal/pg
 //	permit      db, elapsed, phase, internal/pg
-//	unit        elapsed, row, internal/guard, jobs
+//	unit        elapsed, row, internal/guard, internal/leave, jobs
 //	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, jobs, internal/pg, sql
 //	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, internal/pg
 //	lane        permit, phase, row, unit, jobs

@@ -100,7 +100,7 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	last := child("child", "x", "", grid.Max)
+	last := child("child", "x", "", grid.Max())
 	last.Within = 24 * time.Hour
 	w.registry.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))

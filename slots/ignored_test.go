@@ -150,7 +150,7 @@ func TestACheckThatOutlivesItsRunGivesTheSharedPlaceBack(t *testing.T) {
 	w.enqueue("stuck", slot(1), 1)
 	w.enqueue("job", slot(2), 1)
 	w.clock.Set(slot(1))
-	bound := make(slots.Bound, 1)
+	bound := make(chan struct{}, 1)
 	shared := func(c *slots.Config) { c.Grace, c.Shared.Workers = 100*time.Millisecond, bound }
 	ctx, stop := context.WithCancel(t.Context())
 	running := w.startRun(ctx, w.runner(shared))

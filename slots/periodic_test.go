@@ -88,11 +88,11 @@ func withCrontab(t *testing.T, kit *testkit.Kit, name, crontab string) *jobs.Reg
 
 func TestAPeriodicFunctionRunsAtEachInstant(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "0 9 * * mon-fri")
-	waits(t, kit, testkit.Start.Add(day)) // the first instant after now
+	kit, c := periodic(t, testkit.Start(), "0 9 * * mon-fri")
+	waits(t, kit, testkit.Start().Add(day)) // the first instant after now
 	kit.RunFor(7 * day)
 	c.want(t, "01-05 09:00", "01-06 09:00", "01-07 09:00", "01-08 09:00", "01-11 09:00")
-	waits(t, kit, testkit.Start.Add(8*day))
+	waits(t, kit, testkit.Start().Add(8*day))
 	if diff := cmp.Diff(slices.Repeat([]jobs.Outcome{jobs.OutcomeDone}, 5), outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
@@ -134,14 +134,14 @@ func TestMissedInstantsRunAsOnMisfireSays(t *testing.T) {
 	} {
 		t.Run(string(test.policy), func(t *testing.T) {
 			t.Parallel()
-			kit, c := periodic(t, testkit.Start, "0 6 * * *", jobs.OnMisfire(test.policy))
-			kit.Clock.Set(testkit.Start.Add(4 * day)) // no run in the meantime
+			kit, c := periodic(t, testkit.Start(), "0 6 * * *", jobs.OnMisfire(test.policy))
+			kit.Clock.Set(testkit.Start().Add(4 * day)) // no run in the meantime
 			kit.RunDue()
 			c.want(t, test.want...)
 			if diff := cmp.Diff([]jobs.Outcome{test.outcome}, outcomesOf(kit)); diff != "" {
 				t.Error(diff)
 			}
-			waits(t, kit, testkit.Start.Add(5*day-3*time.Hour))
+			waits(t, kit, testkit.Start().Add(5*day-3*time.Hour))
 			kit.RunFor(day)
 			c.want(t, "01-09 06:00")
 		})
@@ -150,24 +150,24 @@ func TestMissedInstantsRunAsOnMisfireSays(t *testing.T) {
 
 func TestInstantsOfOneSlotRunOnceOrEach(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "*/5 * * * *")
+	kit, c := periodic(t, testkit.Start(), "*/5 * * * *")
 	kit.RunFor(30 * time.Minute)
 	c.want(t, "01-04 09:15", "01-04 09:30")
-	each, c := periodic(t, testkit.Start, "*/5 * * * *", jobs.OnMisfire(jobs.MisfireEach))
+	each, c := periodic(t, testkit.Start(), "*/5 * * * *", jobs.OnMisfire(jobs.MisfireEach))
 	each.RunFor(30 * time.Minute)
 	c.want(t, "01-04 09:05", "01-04 09:10", "01-04 09:15", "01-04 09:20", "01-04 09:25", "01-04 09:30")
 }
 
 func TestAFailedInstantIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "0 12 * * *", jobs.Retry(2))
+	kit, c := periodic(t, testkit.Start(), "0 12 * * *", jobs.Retry(2))
 	c.err = errors.New("the printer is on fire")
 	kit.RunFor(6 * time.Hour)
 	c.want(t, "01-04 12:00", "01-04 12:00", "01-04 12:00")
 	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeFailed}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
-	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+	waits(t, kit, testkit.Start().Add(day+3*time.Hour))
 	c.err = nil
 	kit.RunFor(day)
 	c.want(t, "01-05 12:00")
@@ -185,7 +185,7 @@ func TestAnErrorOfOneOfManyInstantsRepeatsThatInstant(t *testing.T) {
 		return nil, nil
 	}), jobs.OnMisfire(jobs.MisfireEach))
 	kit := testkit.New(t, testkit.Config{Registry: registry})
-	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit.Clock.Set(testkit.Start().Add(4 * day))
 	kit.RunDue()
 	c.want(t, "01-05 06:00", "01-06 06:00")
 	kit.RunFor(time.Hour)
@@ -212,7 +212,7 @@ func (f *dailies) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (j
 		return jobs.Result{}, f.fail(ctx, tx)
 	}
 	return jobs.Result{Enqueue: []jobs.Request{{
-		JobExec: "mail", EntityName: "day", EntityKey: d, CheckAt: testkit.Start.Add(240 * time.Hour),
+		JobExec: "mail", EntityName: "day", EntityKey: d, CheckAt: testkit.Start().Add(240 * time.Hour),
 	}}}, nil
 }
 
@@ -230,7 +230,7 @@ func (f *dailies) after(t *testing.T, inTx bool, opts ...jobs.Option) (kit *test
 	registry.Periodic("report", "0 6 * * *", shape, append(opts, jobs.OnMisfire(jobs.MisfireEach), jobs.MaxBackOff(1))...)
 	kit = testkit.New(t, testkit.Config{Registry: registry})
 	kit.DB.MustExec("create table public.report (day text)")
-	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit.Clock.Set(testkit.Start().Add(4 * day))
 	kit.RunDue()
 	kit.RunFor(12 * time.Hour)
 	if err := kit.DB.Select(&written, "select day from public.report order by 1"); err != nil {
@@ -364,19 +364,19 @@ func TestAPeriodicFunctionMayLookAgainForItsInstant(t *testing.T) {
 	kit := testkit.New(t, testkit.Config{Registry: registry})
 	kit.RunFor(6 * time.Hour)
 	c.want(t, "01-04 12:00", "01-04 12:00")
-	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+	waits(t, kit, testkit.Start().Add(day+3*time.Hour))
 }
 
 func TestTheRowOfAnExpiredInstantIsFollowed(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "0 6 * * *", jobs.Deadline(time.Hour))
-	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit, c := periodic(t, testkit.Start(), "0 6 * * *", jobs.Deadline(time.Hour))
+	kit.Clock.Set(testkit.Start().Add(4 * day))
 	kit.RunDue()
 	c.want(t)
 	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeDeadline}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
-	waits(t, kit, testkit.Start.Add(5*day-3*time.Hour))
+	waits(t, kit, testkit.Start().Add(5*day-3*time.Hour))
 }
 
 func TestTenMachinesMakeOneRow(t *testing.T) {
@@ -387,12 +387,12 @@ func TestTenMachinesMakeOneRow(t *testing.T) {
 		machines.Go(func() { withCrontab(t, kit, "report", "0 12 * * *") })
 	}
 	machines.Wait()
-	waits(t, kit, testkit.Start.Add(3*time.Hour))
+	waits(t, kit, testkit.Start().Add(3*time.Hour))
 	for range 10 { // of a new version
 		machines.Go(func() { withCrontab(t, kit, "report", "0 15 * * *") })
 	}
 	machines.Wait()
-	waits(t, kit, testkit.Start.Add(6*time.Hour))
+	waits(t, kit, testkit.Start().Add(6*time.Hour))
 	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeReplaced}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
@@ -400,49 +400,51 @@ func TestTenMachinesMakeOneRow(t *testing.T) {
 
 func TestTheCrontabOfTheBinaryThatStartedLastCounts(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "0 12 * * *")
+	kit, c := periodic(t, testkit.Start(), "0 12 * * *")
 	withCrontab(t, kit, "report", "0 11 * * *")
-	waits(t, kit, testkit.Start.Add(2*time.Hour))
+	waits(t, kit, testkit.Start().Add(2*time.Hour))
 	withCrontab(t, kit, "report", "0 12 * * *")
-	waits(t, kit, testkit.Start.Add(3*time.Hour))
-	kit.Clock.Set(testkit.Start.Add(3 * time.Hour))
+	waits(t, kit, testkit.Start().Add(3*time.Hour))
+	kit.Clock.Set(testkit.Start().Add(3 * time.Hour))
 	withCrontab(t, kit, "report", "0 11 * * *")
-	waits(t, kit, testkit.Start.Add(3*time.Hour)) // a due row is checked, and the row after it is the registered one's
+	waits(t, kit, testkit.Start().Add(3*time.Hour)) // a due row is checked, and the row after it is the registered one's
 	kit.RunDue()
 	c.want(t, "01-04 12:00")
-	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+	waits(t, kit, testkit.Start().Add(day+3*time.Hour))
 }
 
 func TestARenamedPeriodicFunctionLeavesItsRow(t *testing.T) {
 	t.Parallel()
-	kit, _ := periodic(t, testkit.Start, "0 12 * * *")
+	kit, _ := periodic(t, testkit.Start(), "0 12 * * *")
 	registry := withCrontab(t, kit, "summary", "0 12 * * *")
-	rows, err := kit.Client.PeriodicRows(t.Context(), kit.DB)
-	if err != nil || len(rows) != 2 {
+	var rows []string
+	err := kit.DB.Select(&rows, `
+		select j.name from prescient.future_job f join prescient.job j using (job) where f.entity_name = 'periodic' order by j.name`)
+	if err != nil || !slices.Equal(rows, []string{"report", "summary"}) {
 		t.Fatal(rows, err)
 	}
-	if _, known := registry.Lookup(rows[0].JobExec); known || rows[0].JobExec != "report" {
-		t.Errorf("%+v", rows[0])
+	if _, known := registry.Lookup("report"); known {
+		t.Error("the registry knows the old name")
 	}
 }
 
 func TestARowThatItsOwnerCancelledIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	kit, _ := periodic(t, testkit.Start, "0 12 * * *")
+	kit, _ := periodic(t, testkit.Start(), "0 12 * * *")
 	if found, err := kit.Client.Cancel(t.Context(), jobs.OwnTx(kit.DB), jobs.PeriodicKey("report")); !found || err != nil {
 		t.Fatal(found, err)
 	}
 	withCrontab(t, kit, "report", "0 12 * * *")
-	waits(t, kit, testkit.Start.Add(3*time.Hour))
+	waits(t, kit, testkit.Start().Add(3*time.Hour))
 }
 
 func TestACheckOfAnotherKeyIsNotPeriodic(t *testing.T) {
 	t.Parallel()
-	kit, c := periodic(t, testkit.Start, "0 12 * * *")
-	kit.Enqueue(jobs.Request{JobExec: "report", EntityName: "customer", EntityKey: "42"}, testkit.Start.Add(time.Hour))
+	kit, c := periodic(t, testkit.Start(), "0 12 * * *")
+	kit.Enqueue(jobs.Request{JobExec: "report", EntityName: "customer", EntityKey: "42"}, testkit.Start().Add(time.Hour))
 	kit.RunFor(2 * time.Hour)
 	c.want(t, time.Time{}.Format("01-02 15:04"))
-	waits(t, kit, testkit.Start.Add(3*time.Hour))
+	waits(t, kit, testkit.Start().Add(3*time.Hour))
 }
 
 func TestPeriodicPanicsForAMistake(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 	for {
 		waits := r.cfg.Registry.KnowsRules() && slot.After(r.Now())
-		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
+		if err := await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
 		}
 		if waits { // rules may have been applied meanwhile
@@ -46,7 +46,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			kind: KindRun, judge: check, beside: newBeside(&r.cfg), started: func() {}, stays: !r.cfg.LeaveLocked,
 		})
 		early, ok := errors.AsType[earlyError](err)
-		if !ok || early.ahead > max(r.cfg.Early, DefaultEarly) {
+		if !ok || early.ahead > max(r.cfg.Early, defaultEarly) {
 			return result, err
 		}
 		// The database's clock is a little behind the one that was waited for.

@@ -14,7 +14,7 @@ import (
 func TestRunnersOfManyStoresKeepSharedBoundsTogether(t *testing.T) {
 	t.Parallel()
 	g := newGauge()
-	shared := slots.Shared{Workers: make(slots.Bound, 3), Connections: make(slots.Bound, 2)}
+	shared := slots.Shared{Workers: make(chan struct{}, 3), Connections: make(chan struct{}, 2)}
 	var running []<-chan slots.Result
 	for range 3 {
 		w := setup(t)
@@ -51,10 +51,10 @@ func TestASharedBoundThatLetsNobodyInIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, shared := range map[string]slots.Shared{
-		"Runs": {Runs: make(slots.Bound)}, "Workers": {Workers: make(slots.Bound)}, "Connections": {Connections: make(slots.Bound)},
+		"Runs": {Runs: make(chan struct{})}, "Workers": {Workers: make(chan struct{})}, "Connections": {Connections: make(chan struct{})},
 	} {
 		_, err := slots.NewRunner(t.Context(), slots.Config{DB: w.db, Registry: w.registry, Shared: shared})
-		if want := "slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)"; err == nil || err.Error() != want {
+		if want := "slots.Config: the bounds of Shared must be nil, or made with room: make(chan struct{}, 8)"; err == nil || err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

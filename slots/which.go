@@ -13,22 +13,19 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/db"
 )
 
-// Due returns the slot for a run that starts now, by the rules of the function Due. The ledger gives its first slot.
-func (r *Runner) Due(jobName string) time.Time {
-	return Due(r.Grid(), r.setting.Since, r.Now(), r.cfg.Early, jobName)
-}
-
-// Due returns the slot of a grid for a run that starts now.
+// Due returns the slot for a run that starts now.
 //
 // A Kubernetes CronJob names its Jobs <name>-<minutes since the Unix epoch> after the scheduled instant, so that a pod
-// that starts late still runs its own slot. If jobName ends in such a number, and its slot lies between since and now,
-// Due returns that slot. A number of another slot is a part of the name, such as a date. Otherwise, and for an empty
-// jobName, the slot is now rounded down. Within early before a boundary it is that boundary, for which Await waits.
-func Due(g grid.Grid, since, now time.Time, early time.Duration, jobName string) time.Time {
-	if at, ok := scheduledAt(jobName); ok && !g.Floor(at).Before(since) && !at.After(now.Add(early)) {
+// that starts late still runs its own slot. If jobName ends in such a number, and its slot lies between the ledger's
+// beginning and now, Due returns that slot. A number of another slot is a part of the name, such as a date. Otherwise,
+// and for an empty jobName, the slot is now rounded down. Within Config.Early before a boundary it is that boundary,
+// for which Run waits.
+func (r *Runner) Due(jobName string) time.Time {
+	g, now := r.Grid(), r.Now().Add(r.cfg.Early)
+	if at, ok := scheduledAt(jobName); ok && !g.Floor(at).Before(r.setting.Since) && !at.After(now) {
 		return g.Floor(at)
 	}
-	return g.Floor(now.Add(early))
+	return g.Floor(now)
 }
 
 // scheduledAt reads the suffix of a Job's name, as CronJobs of Kubernetes 1.21 and later write it. Eight digits cover
@@ -45,10 +42,10 @@ func scheduledAt(jobName string) (time.Time, bool) {
 	return time.Unix(int64(minutes)*60, 0).UTC(), true
 }
 
-// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it.
+// await waits for a slot whose boundary is at most early ahead, so that no check starts before it.
 // It refuses an instant that is no slot or lies further ahead. It returns ErrStopped if ctx ends
 // first.
-func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
+func await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
 	if slot.IsZero() {
 		return errors.New("the slot is not set")
 	}

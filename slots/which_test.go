@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -132,21 +131,5 @@ func TestARunWhoseClockIsSetBackAsksOnceAndNotAgainAndAgain(t *testing.T) {
 	r = w.runner(func(c *slots.Config) { c.Now = clock.now })
 	if result, err := r.Run(t.Context(), slot(1)); err != nil || result.State != slots.StateDone || clock.early != 1 {
 		t.Errorf("by 300 ms: %+v, %v; asked %d times", result, err, clock.early)
-	}
-}
-
-func TestAWaitForASlotEndsIfTheClockIsSetBack(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
-	defer cancel()
-	asked := 0
-	now := func() time.Time {
-		if asked++; asked == 1 {
-			return slot(1).Add(-time.Millisecond)
-		}
-		return slot(1).Add(-time.Hour)
-	}
-	if err := slots.Await(ctx, setup(t).runner().Grid(), slot(1), time.Second, now); err == nil || errors.Is(err, slots.ErrStopped) {
-		t.Errorf("it has waited: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ type Checked struct {
 
 // Check calls the function of a job for one row, as a run does: inside its middleware and under its
 // timeout. Limits of the job may skip the call. It needs no database. The function sees the fields
-// of the row, such as Slot (zero: the variable Start), Lateness, CheckCount and Payload. A panic
+// of the row, such as Slot (zero: the instant of the function Start), Lateness, CheckCount and Payload. A panic
 // goes to the test.
 //
 // It ends the test if the job is not registered, or takes a transaction; see CheckTx. It also ends
@@ -68,7 +68,7 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 			t.Fatalf("a batch is of one job: row %d is of %s, and the first of %s", i, row.JobExec, def.Name)
 		}
 		if row.Slot.IsZero() {
-			row.Slot = grid.Default.Ceil(cmp.Or(row.NextCheckAt, Start))
+			row.Slot = grid.Default.Ceil(cmp.Or(row.NextCheckAt, Start()))
 		}
 		if v, ok := guard.Before(lookup(t, registry, row.JobExec), moment(row)); !ok {
 			checked[i] = Checked{Outcome: v.Outcome, Slot: v.Next}

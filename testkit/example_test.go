@@ -96,7 +96,7 @@ func ExampleCheckBatch() {
 	got := testkit.CheckBatch(t, registry, nil, []jobs.FutureJob{
 		{JobExec: "order.late", EntityKey: "41", CheckCount: 1}, {JobExec: "order.late", EntityKey: "42"},
 	})
-	if got[0].Outcome != jobs.OutcomeDone || !got[1].Slot.Equal(testkit.Start.Add(24*time.Hour)) {
+	if got[0].Outcome != jobs.OutcomeDone || !got[1].Slot.Equal(testkit.Start().Add(24*time.Hour)) {
 		t.Errorf("%+v", got)
 	}
 }

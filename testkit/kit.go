@@ -18,8 +18,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Start is the default of Config.Start: a Monday morning in the future.
-var Start = time.Date(2100, time.January, 4, 9, 0, 0, 0, time.UTC)
+// Start returns the default of Config.Start: a Monday morning in the future.
+func Start() time.Time { return time.Date(2100, time.January, 4, 9, 0, 0, 0, time.UTC) }
 
 // Clock is a clock that the test moves. It is safe for concurrent use.
 type Clock = replay.Clock
@@ -33,7 +33,7 @@ type Config struct {
 	Registry *jobs.Registry
 	// Start is the first instant of the clock. SQL functions use the database's clock, and move an
 	// instant in its past to the next slot. So a test that calls them begins in the future.
-	// Defaults to the variable Start.
+	// Defaults to the instant of the function Start.
 	Start time.Time
 	// Width is the width of the slots. Defaults to 15 minutes.
 	Width time.Duration
@@ -89,7 +89,7 @@ func New(t testing.TB, cfg Config) *Kit {
 		k.setWidth(cfg.Schema, cfg.Width)
 	}
 	if cfg.Start.IsZero() {
-		cfg.Start = Start
+		cfg.Start = Start()
 	}
 	k.replay, err = replay.New(t.Context(), replay.Config{
 		DB: k.DB, Schema: cfg.Schema, Registry: k.registry, Start: cfg.Start,

@@ -60,7 +60,7 @@ func fired(kit *testkit.Kit) (list []string) {
 func TestARuleRunsInVirtualTime(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]time.Time{
-		"in the past": time.Date(1996, time.July, 1, 9, 0, 0, 0, time.UTC), "in the future": testkit.Start,
+		"in the past": time.Date(1996, time.July, 1, 9, 0, 0, 0, time.UTC), "in the future": testkit.Start(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

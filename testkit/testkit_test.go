@@ -52,21 +52,21 @@ func TestTimePassesWithARunAtEachSlot(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
 	row := order("remind")
-	kit.Enqueue(row, testkit.Start.Add(2*day))
-	kit.RequireWaiting(row.Key(), testkit.Start.Add(2*day))
-	if results := kit.RunUntil(testkit.Start.Add(2*day - time.Minute)); len(results) != 0 || !kit.Now().Equal(testkit.Start.Add(2*day-time.Minute)) {
+	kit.Enqueue(row, testkit.Start().Add(2*day))
+	kit.RequireWaiting(row.Key(), testkit.Start().Add(2*day))
+	if results := kit.RunUntil(testkit.Start().Add(2*day - time.Minute)); len(results) != 0 || !kit.Now().Equal(testkit.Start().Add(2*day-time.Minute)) {
 		t.Errorf("before its time: %v, at %s", results, kit.Now())
 	}
 	if results := kit.RunFor(time.Minute); len(results) != 1 || results[0].Rescheduled != 1 {
 		t.Errorf("at its time: %v", results)
 	}
-	if row := kit.RequireWaiting(row.Key(), testkit.Start.Add(3*day)); row.CheckCount != 1 {
+	if row := kit.RequireWaiting(row.Key(), testkit.Start().Add(3*day)); row.CheckCount != 1 {
 		t.Errorf("it was checked %d times", row.CheckCount)
 	}
-	if results := kit.RunAll(); len(results) != 1 || !kit.Now().Equal(testkit.Start.Add(3*day)) {
+	if results := kit.RunAll(); len(results) != 1 || !kit.Now().Equal(testkit.Start().Add(3*day)) {
 		t.Errorf("at last: %v, at %s", results, kit.Now())
 	}
-	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeDone); !ended.Slot.Equal(testkit.Start.Add(3*day)) || ended.Lateness != 0 {
+	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeDone); !ended.Slot.Equal(testkit.Start().Add(3*day)) || ended.Lateness != 0 {
 		t.Errorf("it ended in %s, %s late", ended.Slot, ended.Lateness)
 	}
 	if status, err := kit.Ledger.Status(t.Context(), time.Time{}); err != nil || !status.OK() {
@@ -84,13 +84,13 @@ func TestRunningAllEndsWhenOnlyPeriodicFunctionsWait(t *testing.T) {
 	r.Periodic("report.daily", "0 9 * * *", jobs.Row(fail), jobs.Retry(0))
 	kit := testkit.New(t, testkit.Config{Registry: r})
 	row := order("remind")
-	kit.Enqueue(row, testkit.Start.Add(2*day))
+	kit.Enqueue(row, testkit.Start().Add(2*day))
 	kit.RunAll()
 	kit.RequireEnded(row.Key(), jobs.OutcomeDone)
-	if !kit.Now().Equal(testkit.Start.Add(3 * day)) {
+	if !kit.Now().Equal(testkit.Start().Add(3 * day)) {
 		t.Errorf("it is %s", kit.Now())
 	}
-	kit.RequireWaiting(jobs.PeriodicKey("report.daily"), testkit.Start.Add(4*day))
+	kit.RequireWaiting(jobs.PeriodicKey("report.daily"), testkit.Start().Add(4*day))
 	if results := kit.RunAll(); len(results) != 0 {
 		t.Errorf("once more: %v", results)
 	}
@@ -115,7 +115,7 @@ func TestALateRunIsLate(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
 	row := order("again")
-	slot := kit.Enqueue(row, testkit.Start.Add(time.Minute)).Slot
+	slot := kit.Enqueue(row, testkit.Start().Add(time.Minute)).Slot
 	kit.Clock.Set(slot.Add(2 * time.Hour))
 	kit.Run(slot)
 	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeDeadline); ended.CheckCount != 0 {
@@ -127,11 +127,11 @@ func TestErrorsAreTriedAgainUntilTheRowHasFailed(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry(), Width: time.Minute})
 	row := order("fail")
-	kit.Enqueue(row, testkit.Start.Add(time.Minute))
+	kit.Enqueue(row, testkit.Start().Add(time.Minute))
 	if results := kit.RunAll(); len(results) != 2 || results[0].Failures[0].Error != "the shop is closed" {
 		t.Errorf("%v", results)
 	}
-	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeFailed); !ended.Slot.Equal(testkit.Start.Add(2*time.Minute)) || ended.LastError != "the shop is closed" {
+	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeFailed); !ended.Slot.Equal(testkit.Start().Add(2*time.Minute)) || ended.LastError != "the shop is closed" {
 		t.Errorf("%+v", ended)
 	}
 }
@@ -153,8 +153,8 @@ func TestAKitTakesTheDatabaseAndTheSchemaOfTheTest(t *testing.T) {
 func TestSQLOfTheApplicationIsPartOfTheStory(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
-	kit.DB.MustExec("select prescient.enqueue('remind', 'order', '42', check_at => $1)", testkit.Start.Add(time.Hour))
-	kit.RequireWaiting(order("remind").Key(), testkit.Start.Add(time.Hour))
+	kit.DB.MustExec("select prescient.enqueue('remind', 'order', '42', check_at => $1)", testkit.Start().Add(time.Hour))
+	kit.RequireWaiting(order("remind").Key(), testkit.Start().Add(time.Hour))
 	kit.RunAll()
 	kit.RequireEnded(order("remind").Key(), jobs.OutcomeDone)
 }
@@ -163,21 +163,21 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
 	row, failing, unknown := order("remind"), order("fail"), order("nobody knows")
-	kit.Enqueue(row, testkit.Start.Add(day))
-	kit.Enqueue(failing, testkit.Start.Add(time.Minute))
-	kit.Enqueue(unknown, testkit.Start.Add(time.Minute))
+	kit.Enqueue(row, testkit.Start().Add(day))
+	kit.Enqueue(failing, testkit.Start().Add(time.Minute))
+	kit.Enqueue(unknown, testkit.Start().Add(time.Minute))
 	kit.RunFor(time.Hour)
 	endless := testkit.New(t, testkit.Config{Registry: registry()})
-	endless.Enqueue(order("again"), testkit.Start.Add(time.Minute))
+	endless.Enqueue(order("again"), testkit.Start().Add(time.Minute))
 	misspelt := testkit.New(t, testkit.Config{Registry: registry()})
-	misspelt.Enqueue(order("remimd"), testkit.Start.Add(time.Hour))
+	misspelt.Enqueue(order("remimd"), testkit.Start().Add(time.Hour))
 	for name, test := range map[string]struct {
 		kit  *testkit.Kit
 		do   func(kit *testkit.Kit)
 		want string
 	}{
 		"another slot": {
-			kit, func(k *testkit.Kit) { k.RequireWaiting(row.Key(), testkit.Start) },
+			kit, func(k *testkit.Kit) { k.RequireWaiting(row.Key(), testkit.Start()) },
 			"remind on order 42 waits for 2100-01-05T09:00:00Z, not for 2100-01-04T09:00:00Z\nit is 2100-01-04T10:00:00Z; its timeline:\n" +
 				"  slot 2100-01-05T09:00:00Z  enqueued\n  slot 2100-01-05T09:00:00Z  waiting",
 		},
@@ -201,7 +201,7 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 			misspelt, func(k *testkit.Kit) { k.RunAll() },
 			"rows of [\"remimd\"] wait in slot 2100-01-04T10:00:00Z, and no such job is registered:\nwhat waits:\n  slot 2100-01-04T10:00:00Z  remimd on order 42",
 		},
-		"a bad instant": {testkit.New(t, testkit.Config{}), func(k *testkit.Kit) { k.Run(testkit.Start.Add(61 * time.Minute)) }, "is not a slot"},
+		"a bad instant": {testkit.New(t, testkit.Config{}), func(k *testkit.Kit) { k.Run(testkit.Start().Add(61 * time.Minute)) }, "is not a slot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +221,7 @@ func TestACheckIsCalledAloneWithoutADatabase(t *testing.T) {
 		want testkit.Checked
 	}{
 		"it goes on":       {jobs.FutureJob{JobExec: "remind", Slot: slot}, testkit.Checked{Slot: slot.Add(day)}},
-		"from the default": {jobs.FutureJob{JobExec: "remind"}, testkit.Checked{Slot: testkit.Start.Add(day)}},
+		"from the default": {jobs.FutureJob{JobExec: "remind"}, testkit.Checked{Slot: testkit.Start().Add(day)}},
 		"it ends":          {jobs.FutureJob{JobExec: "remind", Slot: slot, CheckCount: 1}, testkit.Checked{Outcome: jobs.OutcomeDone}},
 		"an error":         {jobs.FutureJob{JobExec: "fail", Slot: slot}, testkit.Checked{Slot: slot.Add(15 * time.Minute)}},
 		"the last error":   {jobs.FutureJob{JobExec: "fail", Slot: slot, ErrorCount: 1}, testkit.Checked{Outcome: jobs.OutcomeFailed}},
@@ -330,7 +330,7 @@ func fatal(t *testing.T, kit *testkit.Kit, do func(*testkit.Kit)) string {
 func TestTheCheckAtOfARequestCounts(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{})
-	at := testkit.Start.Add(time.Hour)
+	at := testkit.Start().Add(time.Hour)
 	row := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "1", CheckAt: at}
 	kit.Enqueue(row, time.Time{})
 	kit.RequireWaiting(row.Key(), at)

@@ -27,7 +27,7 @@ const maxID = 500
 
 // latest is the last instant that a file may have, so that a check some years later is still on the
 // calendar.
-var latest = grid.Max.Add(-jobs.DefaultHorizon)
+var latest = grid.Max().Add(-jobs.DefaultHorizon)
 
 var columns = []string{"order_id", "placed_at", "shipped_at"}
 
@@ -171,8 +171,8 @@ func parseTime(text string) (time.Time, error) {
 	if up := t.Truncate(time.Microsecond); up.Before(t) {
 		t = up.Add(time.Microsecond)
 	}
-	if t.Before(grid.Min) || t.After(latest) {
-		return t, fmt.Errorf("%q: must be from %s to %s", text, grid.Min.Format(time.DateOnly), latest.Format(time.DateOnly))
+	if t.Before(grid.Min()) || t.After(latest) {
+		return t, fmt.Errorf("%q: must be from %s to %s", text, grid.Min().Format(time.DateOnly), latest.Format(time.DateOnly))
 	}
 	return t.UTC(), nil
 }

@@ -98,7 +98,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 		return Verdict{Outcome: jobs.OutcomePast}
 	case job.CheckCount+1 >= d.MaxChecks:
 		return Verdict{Outcome: jobs.OutcomeMaxChecks}
-	case next.Sub(m.Now) > d.Horizon || next.Add(d.Within).After(grid.Max):
+	case next.Sub(m.Now) > d.Horizon || next.Add(d.Within).After(grid.Max()):
 		return Verdict{Outcome: jobs.OutcomeHorizon}
 	}
 	if !m.Grid.Ceil(*next).After(m.Slot) {
@@ -118,7 +118,7 @@ func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdic
 	}
 	pause := min(d.MaxBackOff, 1<<min(job.ErrorCount, 30))
 	next := m.Grid.Add(m.Grid.Floor(m.Latest()), pause)
-	return Verdict{Move: MoveRetry, Next: grid.Earlier(next, grid.Max), Error: text}
+	return Verdict{Move: MoveRetry, Next: grid.Earlier(next, grid.Max()), Error: text}
 }
 
 // Latest returns now, or the slot if the clock runs behind it.

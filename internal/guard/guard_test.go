@@ -84,7 +84,7 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "late, within an hour", opts: within, moment: late, next: slotAt(1), want: movedTo(spread.Key(keyed.Key()).PickSlot(grid.Default, slotAt(1), time.Hour, slotAt(3)))},
 		{name: "late, within an hour that has passed", opts: within, moment: Moment{Slot: slotAt(0), Now: slotAt(9)}, next: slotAt(1), want: moved(10)},
 		{name: "the slot itself within an hour is past", opts: within, moment: inTime, next: slotAt(0), want: ended(jobs.OutcomePast)},
-		{name: "a window after the year 9999", opts: append(within, jobs.Horizon(1<<63-1)), moment: inTime, next: grid.Max, want: ended(jobs.OutcomeHorizon)},
+		{name: "a window after the year 9999", opts: append(within, jobs.Horizon(1<<63-1)), moment: inTime, next: grid.Max(), want: ended(jobs.OutcomeHorizon)},
 
 		{name: "the last check but one", moment: inTime, job: jobs.FutureJob{CheckCount: 3}, next: slotAt(1), want: moved(1)},
 		{name: "the last check asks for more", moment: inTime, job: jobs.FutureJob{CheckCount: 4}, next: slotAt(1), want: ended(jobs.OutcomeMaxChecks)},
@@ -95,7 +95,7 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "at the horizon", opts: []jobs.Option{horizon}, moment: inTime, next: slotAt(96), want: moved(96)},
 		{name: "beyond the horizon", opts: []jobs.Option{horizon}, moment: inTime, next: inTime.Now.Add(24*time.Hour + 1), want: ended(jobs.OutcomeHorizon)},
 		{name: "five years and more", moment: inTime, next: inTime.Now.Add(jobs.DefaultHorizon + 1), want: ended(jobs.OutcomeHorizon)},
-		{name: "after the year 9999", opts: []jobs.Option{jobs.Horizon(1<<63 - 1)}, moment: inTime, next: grid.Max.Add(1), want: ended(jobs.OutcomeHorizon)},
+		{name: "after the year 9999", opts: []jobs.Option{jobs.Horizon(1<<63 - 1)}, moment: inTime, next: grid.Max().Add(1), want: ended(jobs.OutcomeHorizon)},
 		{name: "as far as time goes", opts: []jobs.Option{jobs.Horizon(1<<63 - 1)}, moment: inTime, next: time.Unix(1<<62, 0), want: ended(jobs.OutcomeHorizon)},
 
 		{name: "the first error", moment: inTime, err: boom, want: retried(1)},
@@ -109,11 +109,11 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "the fourth, with a limit of three slots", opts: []jobs.Option{jobs.MaxBackOff(3)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 3}, err: boom, want: retried(3)},
 		{
 			name: "with a pause beyond the year 9999", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(1 << 40)}, moment: inTime,
-			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max, Error: "boom"},
+			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max(), Error: "boom"},
 		},
 		{
 			name: "with the longest pause", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(math.MaxInt)}, moment: inTime,
-			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max, Error: "boom"},
+			job: jobs.FutureJob{ErrorCount: 100}, err: boom, want: Verdict{Move: MoveRetry, Next: grid.Max(), Error: "boom"},
 		},
 		{name: "the billionth", opts: []jobs.Option{jobs.Retry(math.MaxInt), jobs.MaxBackOff(1)}, moment: inTime, job: jobs.FutureJob{ErrorCount: 1e9}, err: boom, want: retried(1)},
 

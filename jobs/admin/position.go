@@ -33,7 +33,7 @@ func ParsePosition(text string) (Position, error) {
 	var p Position
 	_, err := fmt.Sscanf(text, "%d_%d_%d", &micros, &p.job, &p.id)
 	p.at = time.UnixMicro(micros).UTC()
-	if err != nil || p.at.Before(grid.Min) || p.at.After(grid.Max) || p.String() != text {
+	if err != nil || p.at.Before(grid.Min()) || p.at.After(grid.Max()) || p.String() != text {
 		return Position{}, fmt.Errorf("%q is not the position of a row: want the one that the page before gave", text)
 	}
 	return p, nil

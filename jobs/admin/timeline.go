@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
@@ -187,7 +188,7 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)
-		e.Instants = jobs.PeriodicInstants(called)
+		e.Instants = periodic.Instants(called)
 		if e.What != "moved" {
 			e.KeyBefore, e.KeyAfter, e.MovedFrom, e.MovedTo = e.MovedFrom, e.MovedTo, "", ""
 		}

@@ -38,7 +38,7 @@ func Carry(ctx context.Context, tx jobs.Tx) error {
 
 type tracer struct{ trace.Tracer }
 
-// start is a jobs.StartSpan.
+// start is the parameter of jobs.Registry.Trace.
 func (t tracer) start(
 	ctx context.Context, name string, attrs ...slog.Attr,
 ) (context.Context, func(err error, attrs ...slog.Attr)) {

@@ -19,6 +19,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -249,7 +250,7 @@ func (p *page) leave(began time.Time, rows []int) bool {
 		return false
 	}
 	for _, i := range rows {
-		p.fail(i, jobs.ErrLeft)
+		p.fail(i, leave.ErrToNext)
 	}
 	return true
 }
@@ -257,7 +258,7 @@ func (p *page) leave(began time.Time, rows []int) bool {
 // last returns how many rows of the page come up to the last one that was not left.
 func (p *page) last(rows []int) int {
 	for _, i := range slices.Backward(rows) {
-		if !errors.Is(p.results[i].Err, jobs.ErrLeft) {
+		if !errors.Is(p.results[i].Err, leave.ErrToNext) {
 			return i + 1
 		}
 	}

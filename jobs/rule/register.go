@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -88,7 +89,7 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	}
 	n := p.rule.pace.takes(len(rows))
 	p.rows, p.turns, p.results = rows[:n], p.turns[:n], p.results[:n:n]
-	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
+	left := slices.Repeat([]jobs.Result{{Err: leave.ErrToNext}}, len(rows)-n)
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i

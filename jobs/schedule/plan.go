@@ -20,7 +20,7 @@ type timeline struct {
 // offset returns the delay of all instants of a schedule, within its spread. A hash of the id
 // chooses it among the seconds of the spread, as a check with a window gets its slot.
 func offset(id string, spread time.Duration) time.Duration {
-	return wholeSeconds.PickSlot(grid.Min, spread, grid.Min, grid.Hash(id)).Sub(grid.Min)
+	return wholeSeconds.PickSlot(grid.Min(), spread, grid.Min(), grid.Hash(id)).Sub(grid.Min())
 }
 
 var wholeSeconds, _ = grid.New(time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -143,7 +144,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		return nil, err
 	}
 	for i, r := range b.results {
-		if r.Err != nil && !errors.Is(r.Err, jobs.ErrLeft) && !errors.Is(r.Err, jobs.ErrAlone) { // the log names only the job
+		if r.Err != nil && !errors.Is(r.Err, leave.ErrToNext) && !errors.Is(r.Err, leave.ErrAlone) { // the log names only the job
 			b.results[i].Err = fmt.Errorf("schedule %s: %w", spoken.Word(rows[i].EntityKey), r.Err)
 		}
 	}
@@ -169,10 +170,10 @@ func (b *batch) publish(ctx context.Context, schedules map[string]dueSchedule) e
 		s, ok := schedules[row.EntityKey]
 		switch {
 		case b.hasStatement(schedules, row):
-			b.results[i].Err = jobs.ErrAlone
+			b.results[i].Err = leave.ErrAlone
 			continue
 		case done > 0 && time.Since(began) >= b.to.share():
-			b.results[i].Err = jobs.ErrLeft
+			b.results[i].Err = leave.ErrToNext
 			continue
 		case !b.standsForSchedule(row):
 			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",

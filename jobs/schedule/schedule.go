@@ -177,7 +177,7 @@ func checkPayload(text json.RawMessage, most int) error {
 // instants returns the instants of a schedule. The error is a jobs.FieldError.
 func (s Spec) instants() (crontab.Crontab, error) {
 	// any anchor will do until it is known
-	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min))
+	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min()))
 	if err != nil {
 		return parsed, &jobs.FieldError{Field: "crontab", Message: err.Error()}
 	}
@@ -235,7 +235,7 @@ func (s Spec) checkTimes() error {
 		field("spread", "must be whole seconds, up to 24h")
 	}
 	for name, at := range map[string]time.Time{"anchor": s.Anchor, "start": s.Start, "end": s.End} {
-		if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max) || at.Nanosecond() != 0) {
+		if !at.IsZero() && (at.Before(grid.Min()) || at.After(grid.Max()) || at.Nanosecond() != 0) {
 			field(name, "must be an instant from 1970 to 9999 in whole seconds")
 		}
 	}

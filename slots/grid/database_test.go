@@ -70,13 +70,13 @@ func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 // many exactly between two microseconds.
 func inRange(random *rand.Rand, g grid.Grid, nth int) time.Time {
 	ends := []time.Time{
-		grid.Min, grid.Min.Add(1), grid.Min.Add(500), grid.Min.Add(501), grid.Min.Add(1500), grid.Max, grid.Max.Add(-1),
-		grid.Max.Add(-499), grid.Max.Add(-500), grid.Max.Add(-501), grid.Max.Add(-1000), grid.Max.Add(-1500), grid.Max.Add(499),
+		grid.Min(), grid.Min().Add(1), grid.Min().Add(500), grid.Min().Add(501), grid.Min().Add(1500), grid.Max(), grid.Max().Add(-1),
+		grid.Max().Add(-499), grid.Max().Add(-500), grid.Max().Add(-501), grid.Max().Add(-1000), grid.Max().Add(-1500), grid.Max().Add(499),
 	}
 	if nth < len(ends) {
 		return ends[nth]
 	}
-	at := time.Unix(random.Int64N(grid.Max.Unix()-86400)+86400, random.Int64N(int64(time.Second))).UTC()
+	at := time.Unix(random.Int64N(grid.Max().Unix()-86400)+86400, random.Int64N(int64(time.Second))).UTC()
 	switch nth % 4 {
 	case 0:
 		return at

@@ -25,11 +25,11 @@ const DefaultWidth = 15 * time.Minute
 // Default is the grid of DefaultWidth. It equals the zero Grid.
 var Default = Grid{}
 
-// Min and Max bound the instants that a check can be asked for. Both are slots of every grid.
-var (
-	Min = time.Unix(0, 0).UTC()
-	Max = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
-)
+// Min returns the first instant that a check can be asked for. It is a slot of every grid.
+func Min() time.Time { return time.Unix(0, 0).UTC() }
+
+// Max returns the last instant that a check can be asked for. It is a slot of every grid.
+func Max() time.Time { return time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) }
 
 // ErrWidth is returned for a width that cannot be a grid's.
 var ErrWidth = errors.New("width must be a whole number of seconds that divides 24 h, from 1s to 24h " +

@@ -88,10 +88,10 @@ func TestRoundingHoldsOnEveryGrid(t *testing.T) {
 				return
 			}
 		}
-		for _, at := range []time.Time{grid.Min, grid.Max, grid.Min.Add(-1), grid.Min.Add(1), grid.Max.Add(-1)} {
+		for _, at := range []time.Time{grid.Min(), grid.Max(), grid.Min().Add(-1), grid.Min().Add(1), grid.Max().Add(-1)} {
 			holds(t, g, at)
 		}
-		for _, end := range []time.Time{grid.Min, grid.Max} {
+		for _, end := range []time.Time{grid.Min(), grid.Max()} {
 			if !g.Contains(end) || !g.Ceil(end).Equal(end) || !g.Floor(end).Equal(end) {
 				t.Errorf("%s: %s is no slot", g, end)
 			}
@@ -104,7 +104,7 @@ func TestEveryMidnightUTCIsASlotOfEveryGrid(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, g := range grids(t) {
 		for range 100 {
-			midnight := grid.Min.AddDate(0, 0, random.IntN(365*8000))
+			midnight := grid.Min().AddDate(0, 0, random.IntN(365*8000))
 			if !g.Contains(midnight) {
 				t.Errorf("%s does not contain %s", g, midnight)
 			}
@@ -149,7 +149,7 @@ func TestBetweenYieldsEverySlotOnceInOrder(t *testing.T) {
 
 func TestBetweenYieldsNothingBackwardsAndStopsWhenTold(t *testing.T) {
 	t.Parallel()
-	at := grid.Max
+	at := grid.Max()
 	for range grid.Default.Between(at, at.Add(-day)) {
 		t.Error("a slot between an instant and an earlier one")
 	}
@@ -157,7 +157,7 @@ func TestBetweenYieldsNothingBackwardsAndStopsWhenTold(t *testing.T) {
 		t.Error("a slot between an instant and itself")
 	}
 	n := 0
-	for range grid.Default.Between(grid.Min, grid.Max) {
+	for range grid.Default.Between(grid.Min(), grid.Max()) {
 		if n++; n == 3 {
 			break
 		}
@@ -182,7 +182,7 @@ func TestMicroIsTheNearestMicrosecond(t *testing.T) {
 func FuzzRounding(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(900))
 	f.Add(int64(-1), int64(999_999_999), int64(1))
-	f.Add(grid.Max.Unix(), int64(500), int64(86400))
+	f.Add(grid.Max().Unix(), int64(500), int64(86400))
 	f.Add(int64(1), int64(999_999_500), int64(60))
 	f.Fuzz(func(t *testing.T, seconds, nanos, width int64) {
 		g, err := grid.New(time.Duration(width%100_000) * time.Second)
@@ -246,11 +246,11 @@ func grids(t *testing.T) []grid.Grid {
 	return list
 }
 
-// anInstant returns an instant from 70 years before grid.Min to grid.Max, in any zone. Many are
+// anInstant returns an instant from 70 years before grid.Min() to grid.Max(), in any zone. Many are
 // close to a whole second, at any fraction of one, or at half a microsecond.
 func anInstant(random *rand.Rand) time.Time {
 	const before = 70 * 365 * 86400
-	seconds := random.Int64N(grid.Max.Unix()+before) - before
+	seconds := random.Int64N(grid.Max().Unix()+before) - before
 	if random.IntN(2) == 0 {
 		seconds -= seconds % 900 // near a slot
 	}

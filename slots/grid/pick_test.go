@@ -49,7 +49,7 @@ func anyAsked(random *rand.Rand, g grid.Grid) asked {
 	around := g.Width() + a.within
 	a.earliest = g.Ceil(a.at.Add(time.Duration(random.Int64N(int64(3*around))) - around))
 	if random.IntN(3) == 0 {
-		a.earliest = grid.Min
+		a.earliest = grid.Min()
 	}
 	return a
 }
@@ -72,7 +72,7 @@ func TestAPlaceIsASlotOfTheWindowUnlessThatHasPassed(t *testing.T) {
 				t.Fatalf("width %s, %+v: another slot than before", g, a)
 			}
 			before := a
-			before.earliest = grid.Min
+			before.earliest = grid.Min()
 			if as := before.place(g); !as.Before(a.earliest) && !slot.Equal(as) {
 				t.Fatalf("width %s, %+v: slot %s, and %s before others had begun", g, a, slot, as)
 			}

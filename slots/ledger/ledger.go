@@ -137,7 +137,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	now := l.now()
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
-	args := []any{timeOr(since, grid.Min), current, slots.MostMissed}
+	args := []any{timeOr(since, grid.Min()), current, slots.MostMissed}
 	slots, err := list(ctx, l, pg.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
@@ -227,7 +227,7 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.S
 
 // page returns the newest ledger rows of slots from one instant up to but not including another.
 func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
-	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
+	args := []any{timeOr(from, grid.Min()), timeOr(to, grid.Max()), limit}
 	runs, err := list(ctx, l, pg.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
 		var opened, finished sql.NullTime
 		var names pq.StringArray

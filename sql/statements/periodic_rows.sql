@@ -1,7 +1,7 @@
 -- Returns the rows of periodic functions, which have the entity name $1. $2: a replayed clock, or
 -- null.
--- Called by jobs.Client.PeriodicRows.
-select j.name, f.next_check_at, f.next_check_at <= coalesce($2::timestamptz, clock_timestamp()), f.payload
+-- Called by periodic.Rows.
+select j.name, f.next_check_at <= coalesce($2::timestamptz, clock_timestamp()), f.payload
 from prescient.future_job f
 join prescient.job j on j.job = f.job
 where f.entity_name = $1 and f.item_key = '' and f.entity_key = j.name

@@ -33,9 +33,9 @@ func CheckText(field, text string) error {
 // CheckInstant refuses an instant that no check can have, or that JSON or PostgreSQL cannot
 // represent. Zero: left out.
 func CheckInstant(field string, at time.Time) error {
-	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
+	if !at.IsZero() && (at.Before(grid.Min()) || at.After(grid.Max())) {
 		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s",
-			grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
+			grid.Min().Format(time.DateOnly), grid.Max().Format(time.DateOnly))}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -14,11 +15,7 @@ import (
 // periodicRows finds rows of periodic functions that this binary has not registered, or has with another crontab,
 // and functions without a row.
 func periodicRows(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
-	client, err := jobs.NewClient(ctx, c.DB, jobs.Config{Schema: c.Schema.String()})
-	if err != nil {
-		return nil, err
-	}
-	rows, err := client.PeriodicRows(ctx, tx)
+	rows, err := periodic.Rows(ctx, tx, c.Schema, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +26,16 @@ func periodicRows(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, 
 		switch d, known := registry.Lookup(row.JobExec); {
 		case !known && !c.Knows(row.JobExec):
 			found = append(found, note(fmt.Sprintf("periodic function %s waits for %s, and this binary does not have it",
-				row.JobExec, spoken.Instant(row.Instant)),
+				row.JobExec, spoken.Instant(row.Stamp.Instant)),
 				"keep a binary that has it, or, if it was removed or renamed: %s jobs cancel %s %s %s", c.Name,
-				spoken.Word(row.JobExec), jobs.PeriodicEntity, spoken.Word(row.JobExec)))
+				spoken.Word(row.JobExec), periodic.Entity, spoken.Word(row.JobExec)))
 		case known && d.Crontab == "":
 			found = append(found, note(fmt.Sprintf("job %s has a row of a periodic function, and is none in this binary",
-				row.JobExec), "%s jobs cancel %s %s %s", c.Name, spoken.Word(row.JobExec), jobs.PeriodicEntity,
+				row.JobExec), "%s jobs cancel %s %s %s", c.Name, spoken.Word(row.JobExec), periodic.Entity,
 				spoken.Word(row.JobExec)))
-		case known && row.Differs(d):
+		case known && row.Differs(d.Crontab, d.Zone):
 			found = append(found, note(fmt.Sprintf("periodic function %s waits by crontab %q%s, and this binary has %q%s",
-				row.JobExec, row.Crontab, zone(row.Zone), d.Crontab, zone(d.Zone)),
+				row.JobExec, row.Stamp.Crontab, zone(row.Stamp.Zone), d.Crontab, zone(d.Zone)),
 				"the next run of this binary changes it. If another binary changes it back, end that one"))
 		}
 	}

@@ -25,7 +25,7 @@ type Pools struct {
 
 	run     config.Run
 	several bool
-	workers slots.Bound
+	workers chan struct{}
 	writing sync.Mutex // one store at a time writes a file
 	opening singleflight.Group
 
@@ -54,7 +54,7 @@ const spareConnections = 2
 
 func newPools(run config.Run, several bool, log *slog.Logger) *Pools {
 	return &Pools{
-		Log: log, run: run, several: several, workers: make(slots.Bound, run.Workers),
+		Log: log, run: run, several: several, workers: make(chan struct{}, run.Workers),
 		opened: map[string]pool{}, servers: map[string]*server{}, known: map[string]string{},
 	}
 }
@@ -100,7 +100,7 @@ func (p *Pools) server(url string) (*server, error) {
 	s, known := p.servers[name]
 	if !known {
 		s = &server{pg.NewConnectionLimit(p.Most()), slots.Shared{
-			Runs: make(slots.Bound, p.run.Stores), Workers: p.workers, Connections: make(slots.Bound, p.run.Connections),
+			Runs: make(chan struct{}, p.run.Stores), Workers: p.workers, Connections: make(chan struct{}, p.run.Connections),
 		}}
 		p.servers[name] = s
 	}

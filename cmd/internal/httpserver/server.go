@@ -16,7 +16,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
 	"github.com/prescient-go/prescient/internal/web"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
@@ -31,7 +30,7 @@ type Server struct {
 	listen string
 	policy policy
 	stores board.Stores
-	plans  slots.Bound
+	plans  chan struct{}
 	top    *pages.Pages    // the pages of several stores; nil: of one
 	list   http.Handler    // the API of several stores; nil: of one
 	absent http.Handler    // the API of stores that are down or unknown; nil: of one

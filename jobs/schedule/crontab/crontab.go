@@ -9,7 +9,7 @@ import (
 )
 
 // The instants of every crontab lie between these two, in Unix seconds.
-var minimum, maximum = grid.Min.Unix(), grid.Max.Unix()
+var minimum, maximum = grid.Min().Unix(), grid.Max().Unix()
 
 // Crontab is an ordered set of instants in whole seconds. It is a value that never changes: it may
 // be copied, and many goroutines may use it concurrently. The zero Crontab has no instants; Parse

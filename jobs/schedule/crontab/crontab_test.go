@@ -227,7 +227,7 @@ func TestEveryLeapDayOfEveryWeekdayIsFound(t *testing.T) {
 			want = append(want, day)
 		}
 	}
-	got := slices.Collect(parse(t, "59 23 29 2 */7", "").Between(grid.Min, grid.Max))
+	got := slices.Collect(parse(t, "59 23 29 2 */7", "").Between(grid.Min(), grid.Max()))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -276,7 +276,7 @@ func TestBetweenTakesInItsEndAndNotItsStart(t *testing.T) {
 			t.Errorf("from %s to %s (-between +latest):\n%s", test.from, test.to, diff)
 		}
 	}
-	for range c.Between(from, grid.Max) {
+	for range c.Between(from, grid.Max()) {
 		break
 	}
 }
@@ -294,30 +294,30 @@ func TestLatestIsCheapAfterAnyOutage(t *testing.T) {
 		"*/15 2 28-31 3 *": {"9999-03-31T02:30:00Z", "9999-03-31T02:45:00Z"},
 	} {
 		var got []string
-		for _, at := range parse(t, expr, "").Latest(2, grid.Min, grid.Max) {
+		for _, at := range parse(t, expr, "").Latest(2, grid.Min(), grid.Max()) {
 			got = append(got, at.Format(time.RFC3339))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", expr, diff)
 		}
 	}
-	if latest := parse(t, "* * * * *", "").Latest(0, grid.Min, grid.Max); len(latest) != 0 {
+	if latest := parse(t, "* * * * *", "").Latest(0, grid.Min(), grid.Max()); len(latest) != 0 {
 		t.Errorf("at most 0: %v", latest)
 	}
 }
 
 func TestInstantsLieBetween1970And9999(t *testing.T) {
 	t.Parallel()
-	extremes := []time.Time{{}, time.Unix(-1<<60, 0), time.Unix(1<<60, 999_999_999), grid.Min.Add(-1), grid.Max.Add(1)}
+	extremes := []time.Time{{}, time.Unix(-1<<60, 0), time.Unix(1<<60, 999_999_999), grid.Min().Add(-1), grid.Max().Add(1)}
 	for _, expr := range []string{"* * * * *", "0 0 * * *", "@every 1s", "@at 0", "@at 253402214400"} {
 		c := parse(t, expr, "")
 		for _, extreme := range extremes {
 			next, ok := c.Next(extreme)
-			if past := extreme.After(grid.Min); ok == past || ok && (next.Before(grid.Min) || next.After(grid.Max)) {
+			if past := extreme.After(grid.Min()); ok == past || ok && (next.Before(grid.Min()) || next.After(grid.Max())) {
 				t.Errorf("%q: Next(%s) = %s, %t", expr, extreme, next, ok)
 			}
 			prev, ok := c.Prev(extreme)
-			if past := extreme.After(grid.Min); ok != past || ok && (prev.Before(grid.Min) || prev.After(grid.Max)) {
+			if past := extreme.After(grid.Min()); ok != past || ok && (prev.Before(grid.Min()) || prev.After(grid.Max())) {
 				t.Errorf("%q: Prev(%s) = %s, %t", expr, extreme, prev, ok)
 			}
 		}
@@ -330,7 +330,7 @@ func TestTheZeroCrontabHasNoInstants(t *testing.T) {
 	if next, ok := c.Next(time.Time{}); ok {
 		t.Errorf("Next: %s", next)
 	}
-	if prev, ok := c.Prev(grid.Max); ok {
+	if prev, ok := c.Prev(grid.Max()); ok {
 		t.Errorf("Prev: %s", prev)
 	}
 }
@@ -368,7 +368,7 @@ func TestNextDoesNotAllocate(t *testing.T) {
 // parse reads a crontab whose anchor, if it has one, is the first instant there is.
 func parse(t testing.TB, expr, zone string) crontab.Crontab {
 	t.Helper()
-	c, err := crontab.Parse(expr, zone, grid.Min)
+	c, err := crontab.Parse(expr, zone, grid.Min())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -204,7 +205,7 @@ func TestACallThatWasAbandonedLeavesItsUnitAlone(t *testing.T) {
 	b := setup(t, 2, func(r *jobs.Registry) {
 		r.Register("job", jobs.BatchInTx(func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) {
 			<-abandoned
-			return []jobs.Result{{}, {Err: jobs.ErrLeft}}, nil
+			return []jobs.Result{{}, {Err: leave.ErrToNext}}, nil
 		}))
 	})
 	u := b.units[0]

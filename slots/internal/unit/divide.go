@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -137,11 +138,11 @@ func (u *Unit) SplitLeft(results []jobs.Result) (left []*Unit, kept []jobs.Resul
 	var rows []jobs.FutureJob
 	for i, r := range results {
 		switch {
-		case errors.Is(r.Err, jobs.ErrAlone):
+		case errors.Is(r.Err, leave.ErrAlone):
 			alone := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
 			alone.Rows = append(alone.one[:0], u.Rows[i])
 			left = append(left, alone)
-		case errors.Is(r.Err, jobs.ErrLeft):
+		case errors.Is(r.Err, leave.ErrToNext):
 			next.Rows = append(next.Rows, u.Rows[i])
 		default:
 			rows, kept = append(rows, u.Rows[i]), append(kept, r)

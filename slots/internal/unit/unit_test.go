@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -124,7 +125,7 @@ func TestARowThatIsLeftAloneGetsACallOfItsOwn(t *testing.T) {
 		u := &Unit{Def: batched, Rows: rows(len(test.results))}
 		results := make([]jobs.Result, len(test.results))
 		for i, r := range test.results {
-			results[i].Err = []error{nil, jobs.ErrLeft, jobs.ErrAlone}[r]
+			results[i].Err = []error{nil, leave.ErrToNext, leave.ErrAlone}[r]
 		}
 		left, kept := u.SplitLeft(results)
 		if diff := cmp.Diff(test.left, ids(left)); diff != "" {

@@ -112,7 +112,7 @@ func (o *operator) on(t *tools) *action.Store {
 const maxPlans = slots.OwnConnections - 1
 
 // NewPlans returns a bound of maxPlans.
-func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
+func NewPlans() chan struct{} { return make(chan struct{}, maxPlans) }
 
 // ErrLocked is returned if another transaction holds the lock on an action's rows for longer than
 // the action waits, or changes them again and again.

@@ -45,7 +45,7 @@ type Config struct {
 	MaxPayload int
 	// Plans bounds the actions that are planned concurrently. Boards with a common pool share it.
 	// Defaults to a bound for one board.
-	Plans slots.Bound
+	Plans chan struct{}
 	// Logger receives every action. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Now is the clock that slots are compared with. Defaults to the database's clock.
