@@ -44,7 +44,7 @@ var printing = []string{
 	"schedules apply -f DIR/schedules.yaml",
 	"rules test -f DIR/rules.yaml --since 2026-01-01", "rules calendar de -f DIR/calendar.yaml --year 2026", "rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
 	"rules remove late --yes",
-	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence gave-up --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing", "events dead", "events resend --all", "events discard --all --yes",
+	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence gave-up --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing --yes", "events dead", "events resend --all", "events discard --all --yes",
 	"spool add --in 1h DIR/check --config DIR/spool.yaml", "spool run --config DIR/spool.yaml",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",

@@ -69,6 +69,7 @@ func TestTheCommandThePageAndTheAPISayOneSentence(t *testing.T) {
 		{"backfill-schedule", "schedules backfill report --since 2001-01-01 --until 2003-01-01", `{"id": "report", "from": "2001-01-01T00:00:00Z", "to": "2003-01-01T00:00:00Z"}`, "", url.Values{"id": {"report"}, "from": {"2001-01-01"}, "to": {"2003-01-01"}}},
 		{"resend-events", "events resend --subject a", `{"subject": "a"}`, "", url.Values{"subject": {"a"}}},
 		{"discard-events", "events discard --id a1", `{"id": "a1"}`, "", url.Values{"id": {"a1"}}},
+		{"forget-consumer", "events forget billing", `{"consumer": "billing"}`, "events ack billing 0-0", url.Values{"consumer": {"billing"}}},
 	} {
 		if v.before != "" {
 			run(v.before)

@@ -40,7 +40,7 @@ var mayRun = map[pg.Role]string{
 		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pg.Owner: `event_renumber`,
-	pg.Operator: `action_end action_insert event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
+	pg.Operator: `action_end action_insert event_forget event_left history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
 		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime schedule_act set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 

@@ -22,7 +22,8 @@ func (t *torture) checkDestinations(ctx context.Context, starts []started) error
 		if err != nil {
 			return err
 		}
-		t.counts["events for "+d.name], t.counts["requests that "+d.name+" accepted"] = len(events), len(d.accepted)
+		t.counts["events for "+d.name] = len(events)
+		t.counts["requests that "+d.name+" accepted"], t.counts["requests that "+d.name+" refused"] = len(d.accepted), d.refusals
 		if d.name == ops {
 			t.counts["messages that were told together"] = checkMessages(events, d.accepted, t.broken)
 		} else {

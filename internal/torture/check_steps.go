@@ -123,7 +123,7 @@ func checkInstants(events []published, until time.Time, width time.Duration, ste
 			}
 			last = e.At
 		}
-		if late := until.Sub(last); late > every+3*width {
+		if late := until.Sub(last); late > every+4*width {
 			broken("schedule %s: the last event is %v before the end", id, late)
 		}
 	}

@@ -34,6 +34,8 @@ type destination struct {
 	healed   chan struct{} // closed when the fault ends
 	conns    map[net.Conn]struct{}
 	requests int
+	refusals int
+	refused  map[string]bool // ids, while it refuses
 	accepted []accepted
 	troubles []span // when it had a fault
 }
@@ -78,6 +80,7 @@ func (d *destination) set(fault string) {
 		d.troubles[len(d.troubles)-1].to = now
 		close(d.healed)
 	}
+	d.refused = map[string]bool{}
 	if d.fault = fault; fault == "" {
 		return
 	}
@@ -125,10 +128,13 @@ func (d *destination) answer(a accepted) (status int, healed chan struct{}) {
 	switch {
 	case d.fault == hangs:
 		status = 0
-	case d.fault == refusesEvents && d.requests%3 == 0:
-		status = http.StatusUnprocessableEntity // this event
+	case d.fault == refusesEvents && (d.refused[a.id] || d.requests%3 == 0):
+		status, d.refused[a.id] = http.StatusUnprocessableEntity, true // this event, each time
 	case d.fault == refusesEvents && d.requests%3 == 1:
 		status = http.StatusServiceUnavailable // all events
+	}
+	if status == http.StatusUnprocessableEntity {
+		d.refusals++
 	}
 	if status == http.StatusOK || status == 0 && d.requests%2 == 0 {
 		d.accepted = append(d.accepted, a)

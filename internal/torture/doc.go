@@ -4,7 +4,7 @@
 //
 // It starts a PostgreSQL of its own and real processes: three runners of two kinds, which know
 // different jobs, a daemon and a catch-up. A mutator enqueues, cancels, reschedules and replaces
-// checks, and writes to a table with a rule. Two schedules publish events beside that. A webhook gets the
+// checks, and writes to a table with a rule. Three schedules publish events beside that. A webhook gets the
 // events of both, and a receiver the messages of the rule; they refuse, hang and die. Each process
 // reaches the database through a proxy of its own, which cuts, delays and silences connections,
 // loses the reply to a commit, and kills the process at the statement that a fault names. The server

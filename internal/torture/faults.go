@@ -137,7 +137,7 @@ func (t *torture) do(ctx context.Context, f fault) string {
 		return "silent"
 	case refusesEvents, hangs, dies:
 		if n := uint32(len(t.destinations)); n > 0 {
-			t.destinations[f.number%n].suffers(ctx, f.kind, time.Duration(500+f.number>>1%3000)*time.Millisecond)
+			t.destinations[f.number%n].suffers(ctx, f.kind, time.Duration(1000+f.number>>1%5000)*time.Millisecond)
 			return "for a while"
 		}
 	case "restart the server":

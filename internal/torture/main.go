@@ -336,8 +336,9 @@ const rules = `rules:
         text: "{{.step}} of order {{.key}}, which was placed at {{.payload.placed_at}}"
 `
 
-// schedules are published beside everything else, at these distances.
-var schedules = map[string]time.Duration{"often": 3 * time.Second, "seldom": 20 * time.Second}
+// schedules are published beside everything else, at these distances. The events of the first come faster than refused
+// ones are sent again.
+var schedules = map[string]time.Duration{"dense": time.Second, "often": 3 * time.Second, "seldom": 20 * time.Second}
 
 // awaitServer waits until a connection works.
 func awaitServer(ctx context.Context, url string) error {

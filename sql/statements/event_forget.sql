@@ -1,5 +1,5 @@
 -- Removes a consumer, with the events that its destination has refused.
--- Called by jobs/event/outbox.Outbox.Forget.
+-- Called by jobs/event/outbox.Outbox.ForgetTx.
 with refused as (
     delete from prescient.event_dead
     where consumer = $1

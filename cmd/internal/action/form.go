@@ -33,6 +33,7 @@ var Forms = []*Form{
 	backfillScheduleForm,
 	resendEventsForm,
 	discardEventsForm,
+	forgetConsumerForm,
 	pauseScheduleForm,
 	resumeScheduleForm,
 }

@@ -13,11 +13,13 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -279,26 +281,24 @@ unless --unread is given.`,
 }
 
 func newCmdForget(f *factory.Factory) *cobra.Command {
-	return f.WithOutput(&cobra.Command{
+	var flags perform.Flags
+	c := &cobra.Command{
 		Use:   "forget CONSUMER",
 		Short: "Forget a consumer, whose events then need not be kept",
 		Long: `Forget a consumer: the outbox no longer keeps events for it. A destination loses its dead letters and
-the refused events that are tried again, too. If the settings still have it, it begins again with new events.`,
-		Example: `  prescient events forget billing`,
-		Args:    cli.Exactly("CONSUMER"),
+the refused events that are tried again, too. If the settings still have it, it begins again with new events.
+Without --yes the command only prints what the consumer has not got yet.`,
+		Example: `  prescient events forget billing
+  prescient events forget billing --yes`,
+		Args: cli.Exactly("CONSUMER"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
-				err := box.Forget(c.Context(), args[0])
-				if errors.Is(err, outbox.ErrNoConsumer) {
-					return exit.Usagef("%w%s", err, otherConsumers(c.Context(), f, box))
-				}
-				if err != nil {
-					return err
-				}
-				return f.Say([]outbox.Consumer{}, args[0]+" is forgotten")
+			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
+				return action.ForgetConsumer{Consumer: args[0]}, nil
 			})
 		},
-	})
+	}
+	flags.Add(c, "forget it")
+	return f.WithOutput(c)
 }
 
 // otherConsumers names the consumers that are known, or the command that lists them.

@@ -149,9 +149,12 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 
 // Forget removes a consumer: Prune does not wait for it any more. ErrNoConsumer: there was none.
 func (o *Outbox) Forget(ctx context.Context, consumer string) error {
-	err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pg.EventForget.In(o.schema), consumer).Scan(&consumer)
-	})
+	return pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.ForgetTx(ctx, tx, consumer) })
+}
+
+// ForgetTx does the same in the caller's transaction.
+func (o *Outbox) ForgetTx(ctx context.Context, tx *sqlx.Tx, consumer string) error {
+	err := tx.QueryRowContext(ctx, pg.EventForget.In(o.schema), consumer).Scan(&consumer)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoConsumer
 	}
@@ -159,6 +162,30 @@ func (o *Outbox) Forget(ctx context.Context, consumer string) error {
 		return fmt.Errorf("forget consumer %q: %w", consumer, pg.ExplainMissing(err))
 	}
 	return nil
+}
+
+// Left is what a consumer has not got yet, and gives up if it is forgotten.
+type Left struct {
+	Events  int64 // of the outbox, of the types that it gets; more than MostLeft: there are at least that many
+	Refused int64 // that are tried again or are dead letters, and what waits behind them; bounded like Events
+	// Destination says that a forwarder sends to it.
+	Destination bool
+}
+
+// MostLeft is up to which number Left counts.
+const MostLeft = 10_000
+
+// Left returns what a consumer has not got yet. ErrNoConsumer: there is no such consumer.
+func (o *Outbox) Left(ctx context.Context, tx *sqlx.Tx, consumer string) (left Left, err error) {
+	err = tx.QueryRowContext(ctx, pg.EventLeft.In(o.schema), consumer, MostLeft+1).
+		Scan(&left.Events, &left.Refused, &left.Destination)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoConsumer
+	}
+	if err != nil {
+		return left, fmt.Errorf("count what consumer %q has not got: %w", consumer, pg.ExplainMissing(err))
+	}
+	return left, nil
 }
 
 // Consumers lists the consumers of the outbox, sorted by name.

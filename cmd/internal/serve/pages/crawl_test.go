@@ -61,7 +61,7 @@ func TestEveryLinkOfAServerInWhichEverythingOccursAnswers(t *testing.T) {
 	answered := b.follow(210, from...)
 	for _, path := range []string{
 		"/", "/ledger", "/slot", "/jobs", "/job", "/advice", "/schedules", "/schedule", "/events", "/alerts", "/actions", "/waiting", "/ended", "/entity", "/do/catch-up",
-		"/do/retry", "/do/cancel", "/do/cancel-many", "/do/resend-events", "/do/discard-events", "/do/reschedule", "/do/pause-job", "/do/resume-job", "/do/trigger-schedule", "/do/backfill-schedule", "/do/pause-schedule", "/do/resume-schedule",
+		"/do/retry", "/do/cancel", "/do/cancel-many", "/do/resend-events", "/do/discard-events", "/do/forget-consumer", "/do/reschedule", "/do/pause-job", "/do/resume-job", "/do/trigger-schedule", "/do/backfill-schedule", "/do/pause-schedule", "/do/resume-schedule",
 	} {
 		if answered[path] == 0 {
 			t.Errorf("no page links to %s", path)

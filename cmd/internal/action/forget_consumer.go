@@ -1,0 +1,97 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+)
+
+// ForgetConsumer removes a consumer of the outbox, with the events that its destination has refused.
+type ForgetConsumer struct {
+	Consumer string `json:"consumer"`
+}
+
+var forgetConsumerForm = form(Form{
+	Path: "forget-consumer", Summary: "Forget a consumer of the outbox",
+	Title: "Forget a consumer", Verb: "Forget",
+	Lead:   "The outbox no longer keeps events for the consumer. This cannot be undone.",
+	Fields: []Field{{Name: "consumer", Label: "Consumer", Required: true, Fixed: true}},
+}, func(in *Input) ForgetConsumer { return ForgetConsumer{Consumer: in.Text("consumer")} })
+
+// Name returns "forget consumer".
+func (a ForgetConsumer) Name() string { return "forget consumer" }
+
+// Target is the consumer.
+func (a ForgetConsumer) Target() string { return a.Consumer }
+
+func (a ForgetConsumer) check(*Store) error { return CheckText("consumer", a.Consumer) }
+
+func (a ForgetConsumer) final() {}
+
+func (a ForgetConsumer) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
+	left, err := outbox.New(tx.DB, tx.Schema).Left(ctx, tx.Tx, a.Consumer)
+	if err != nil {
+		return plan, a.explain(ctx, tx, err)
+	}
+	// Events come between preview and confirmation, so their number is not confirmed.
+	plan.Text = fmt.Sprintf("Forgets consumer %s, for which no event waits", a.Consumer)
+	switch {
+	case left.Events > 0 && left.Refused > 0:
+		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s and %s", a.Consumer,
+			many(left.Events, "event of the outbox", "events of the outbox"),
+			many(left.Refused, "refused event", "refused events"))
+	case left.Events > 0:
+		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
+			many(left.Events, "event of the outbox", "events of the outbox"))
+	case left.Refused > 0:
+		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
+			many(left.Refused, "refused event", "refused events"))
+	}
+	again := "If it acknowledges a position again, the outbox keeps events for it again."
+	if left.Destination {
+		again = "If the settings still have it, it begins again with the events that are written from then on."
+	}
+	plan.Warnings = []string{again}
+	return plan, nil
+}
+
+// many counts what outbox.Left counts.
+func many(n int64, one, several string) string {
+	if n > outbox.MostLeft {
+		return fmt.Sprintf("more than %s %s", spoken.Number(outbox.MostLeft), several)
+	}
+	return spoken.Count(n, one, several)
+}
+
+func (a ForgetConsumer) do(ctx context.Context, tx Tx) (Report, error) {
+	err := outbox.New(tx.DB, tx.Schema).ForgetTx(ctx, tx.Tx, a.Consumer)
+	return ForgottenConsumer{a.Consumer}, a.explain(ctx, tx, err)
+}
+
+// explain names the consumers that there are if there is no such one.
+func (a ForgetConsumer) explain(ctx context.Context, tx Tx, err error) error {
+	if !errors.Is(err, outbox.ErrNoConsumer) {
+		return err
+	}
+	list, err := outbox.New(tx.DB, tx.Schema).Consumers(ctx)
+	if err != nil {
+		return refusef("there is no consumer %s; list them with: %s events consumers", spoken.Word(a.Consumer), tx.Self)
+	}
+	names := make([]string, len(list))
+	for i, c := range list {
+		names[i] = c.Name
+	}
+	return refusef("there is no consumer %s%s", spoken.Word(a.Consumer), cli.Known("consumer", names))
+}
+
+// ForgottenConsumer reports on ForgetConsumer.
+type ForgottenConsumer struct {
+	Consumer string `json:"consumer"`
+}
+
+// String names the consumer.
+func (f ForgottenConsumer) String() string { return "consumer " + f.Consumer + " is forgotten" }
