@@ -102,7 +102,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 					t.Error(err)
 				}
 			})
-			w.awaitWaiting(1)
+			pgtest.AwaitWaits(t, w.db, 1)
 			if err := test.end(tx); err != nil {
 				t.Fatal(err)
 			}
@@ -162,11 +162,8 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 			moved[key] = at
 		})
 	}
-	w.awaitWaiting(len(calls))
-	released := w.clock()
-	for !released.After(asked) {
-		released = w.clock()
-	}
+	pgtest.AwaitWaits(t, w.db, len(calls))
+	released := pgtest.AwaitClock(t, w.db, asked)
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -293,10 +290,8 @@ func (w *world) overABoundary(holder *sqlx.Tx, ask func(asked time.Time) error) 
 			w.t.Error(err)
 		}
 	})
-	w.awaitWaiting(1)
-	for !released.After(asked.Add(time.Second)) {
-		released = w.clock()
-	}
+	pgtest.AwaitWaits(w.t, w.db, 1)
+	released = pgtest.AwaitClock(w.t, w.db, asked.Add(time.Second))
 	if err := holder.Rollback(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -318,13 +313,6 @@ func (w *world) clock() (at time.Time) {
 		w.t.Fatal(err)
 	}
 	return at.UTC()
-}
-
-// awaitWaiting returns when so many in the database wait for locks.
-func (w *world) awaitWaiting(most int) {
-	w.t.Helper()
-	for pgtest.Waits(w.t, w.db) < most {
-	}
 }
 
 // Whoever opens a slot knows from the numbers of transactions which of them may still bring rows into it. One that
@@ -372,7 +360,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			w.awaitWaiting(1)
+			pgtest.AwaitWaits(t, w.db, 1)
 			var settled bool
 			if err := w.db.GetContext(t.Context(), &settled, "select settled from prescient.open_slot($1, 'run', 1, 'me', '1 hour', $1)", slot(1)); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // conditional is a check that is not enqueued if its key ended as done in the last two hours.
@@ -234,7 +235,7 @@ func TestAnEnqueueBesideTheEndOfARowSeesIt(t *testing.T) {
 			var err error
 			var wg sync.WaitGroup
 			wg.Go(func() { got, err = w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), conditional("1", slot(2))) })
-			w.awaitWaiting(1)
+			pgtest.AwaitWaits(t, w.db, 1)
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}

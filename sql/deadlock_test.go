@@ -85,7 +85,7 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 					_, err := db.ExecContext(t.Context(), c)
 					ended <- err
 				}()
-				awaitWaits(t, db, i+1)
+				pgtest.AwaitWaits(t, db, i+1)
 			}
 			if err := held.Rollback(); err != nil {
 				t.Fatal(err)

@@ -3,8 +3,6 @@ package sql_test
 import (
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -39,9 +37,9 @@ func TestTwoCallsOfEnqueueManyWithTheSameKeysNeverDeadlock(t *testing.T) {
 		exec(t, first, "select prescient.enqueue('remind', 'order', '3', check_at => case when set_config('prescient_caller.clock', ('2030-03-02')::timestamptz::text, true) is not null then ('2030-03-05')::timestamptz end)")
 		ended := make(chan error, 2)
 		go func() { ended <- enqueue("keep") }()
-		awaitWaits(t, db, 1)
+		pgtest.AwaitWaits(t, db, 1)
 		go func() { ended <- enqueue(policy) }()
-		awaitWaits(t, db, 2)
+		pgtest.AwaitWaits(t, db, 2)
 		if err := first.Rollback(); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +73,7 @@ func TestACancelOfAnEntityAndEnqueueManyNeverDeadlock(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), call)
 			ended <- err
 		}()
-		awaitWaits(t, db, i+1)
+		pgtest.AwaitWaits(t, db, i+1)
 	}
 	if err := held.Rollback(); err != nil {
 		t.Fatal(err)
@@ -84,13 +82,5 @@ func TestACancelOfAnEntityAndEnqueueManyNeverDeadlock(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// awaitWaits returns once n sessions of the database wait for locks.
-func awaitWaits(t *testing.T, db *sqlx.DB, n int) {
-	t.Helper()
-	for pgtest.Waits(t, db) < n {
-		continue
 	}
 }

@@ -197,7 +197,7 @@ func TestARowThatEndsWhileItsMonthIsMadeGoesThere(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "select prescient.cancel('remind', 'order', 'second')")
 		cancelled <- err
 	}()
-	awaitWaiting(t, db)
+	pgtest.AwaitWaits(t, db, 1)
 	if err := maker.Commit(); err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestAnEnqueueComparesTheNameAfterItHasWaitedForItsNumber(t *testing.T) {
 		_, err := second.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 		done <- err
 	}()
-	awaitWaits(t, db, 1)
+	pgtest.AwaitWaits(t, db, 1)
 	exec(t, first, "commit")
 	if err := <-done; !pg.HasState(err, pqerror.UniqueViolation) || !strings.Contains(err.Error(), "'as it happens'") {
 		t.Errorf("the enqueue that waited: %v", err)

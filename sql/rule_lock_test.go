@@ -32,7 +32,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), test.change.In(pgsql.DefaultSchema), test.args...)
 				changed <- err
 			}()
-			awaitWaits(t, db, 1)
+			pgtest.AwaitWaits(t, db, 1)
 			go func() {
 				var got string
 				if err := db.GetContext(t.Context(), &got, check); err != nil {
@@ -40,7 +40,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 				}
 				later <- got
 			}()
-			awaitWaits(t, db, 2)
+			pgtest.AwaitWaits(t, db, 2)
 			var holder, mends string
 			if err := db.QueryRowContext(t.Context(), pg.RuleHolders.In(pgsql.DefaultSchema), "shop.orders", false, "order.late").Scan(&holder, &mends); err != nil {
 				t.Errorf("the holder of the rule is not found: %v", err)

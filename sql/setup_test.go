@@ -44,14 +44,6 @@ func begin(t *testing.T, db *sqlx.DB) *sqlx.Tx {
 	return tx
 }
 
-// awaitWaiting returns once a session of the database waits for a lock.
-func awaitWaiting(t *testing.T, db *sqlx.DB) {
-	t.Helper()
-	for pgtest.Waits(t, db) == 0 {
-		continue
-	}
-}
-
 func exec(t *testing.T, db sqlx.ExecerContext, query string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {

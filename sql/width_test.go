@@ -229,7 +229,7 @@ func TestWritersWaitForAChangeOfTheWidthAndUseTheNewGrid(t *testing.T) {
 					t.Error(err, pq.As(err).Detail)
 				}
 			})
-			awaitWaiting(t, db)
+			pgtest.AwaitWaits(t, db, 1)
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) 
 	var change error
 	var wg sync.WaitGroup
 	wg.Go(func() { _, change = db.ExecContext(ctx, "select prescient.set_width('1 hour')") })
-	awaitWaiting(t, db)
+	pgtest.AwaitWaits(t, db, 1)
 	if _, err := db.ExecContext(ctx, "select prescient.enqueue('remind', 'order', '2', check_at => '2030-03-01 12:00:00Z')"); err != nil {
 		t.Errorf("somebody else: %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -903,9 +902,7 @@ func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {
 			other.MustExec("select from prescient.future_job where entity_key = '102' for update")
 			update.MustExec("set local statement_timeout = '10 s'; update shop.orders set placed_at = placed_at - interval '1 hour' where id = 103")
 			go func() {
-				for pgtest.Waits(t, s.db) == 0 {
-					runtime.Gosched() // until the apply waits
-				}
+				pgtest.AwaitWaits(t, s.db, 1) // until the apply waits
 				_, err := update.ExecContext(t.Context(), "update shop.orders set placed_at = placed_at - interval '1 hour' where id = 101")
 				if err := errors.Join(err, update.Commit(), other.Commit()); err != nil {
 					t.Error(err)

@@ -690,13 +690,8 @@ func TestARowThatWaitsForALockOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			for pgtest.Waits(t, s.db) == 0 {
-				continue
-			}
-			released := s.clock()
-			for !released.After(asked.Add(time.Second)) {
-				released = s.clock()
-			}
+			pgtest.AwaitWaits(t, s.db, 1)
+			released := pgtest.AwaitClock(t, s.db, asked.Add(time.Second))
 			if err := holder.Rollback(); err != nil {
 				t.Fatal(err)
 			}

@@ -573,12 +573,8 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	holder.MustExec("select from prescient.future_job for update")
 	var moving sync.WaitGroup
 	moving.Go(func() { exec(t, w.b, "select prescient.settle_rows('a', 1, array[1], 'a', 'b')") })
-	for pgtest.Waits(t, pg.Sqlx(w.b.DB)) == 0 {
-	}
-	released := asked
-	for !released.After(asked.Add(time.Second)) {
-		released = get[time.Time](t, w.b, "select clock_timestamp()")
-	}
+	pgtest.AwaitWaits(t, pg.Sqlx(w.b.DB), 1)
+	released := pgtest.AwaitClock(t, pg.Sqlx(w.b.DB), asked.Add(time.Second))
 	holder.MustExec("delete from prescient.future_job") // as a check that ends its row
 	if err := holder.Commit(); err != nil {
 		t.Fatal(err)

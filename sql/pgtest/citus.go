@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -107,17 +105,4 @@ func execAt(ctx context.Context, url, commands string) error {
 	}
 	_, err = db.ExecContext(ctx, commands)
 	return errors.Join(err, db.Close())
-}
-
-// Waits returns how many sessions of the test's database wait for a lock, on all nodes.
-func Waits(t testing.TB, db *sqlx.DB) (n int) {
-	t.Helper()
-	query := "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-	if OnCitus() {
-		query = "select coalesce(sum(result::int), 0) from run_command_on_all_nodes($$" + query + "$$) where success"
-	}
-	if err := db.GetContext(t.Context(), &n, query); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

@@ -152,8 +152,7 @@ func TestACheckThatIsEnqueuedAfterTheConfirmationIsNotCancelled(t *testing.T) {
 	tx := w.DB.MustBegin()
 	tx.MustExec("lock table prescient.future_job_history in share mode")
 	done := w.begin("cancel-many", `{"job_exec": "ok"}`)
-	for pgtest.Waits(t, w.DB) == 0 && t.Context().Err() == nil {
-	}
+	pgtest.AwaitWaits(t, w.DB, 1)
 	w.enqueue("ok", w.Now().Add(time.Hour), "2")
 	w.must(tx.Commit())
 	if done := w.ended(done); done.Result != "1 check was cancelled" {
