@@ -26,6 +26,6 @@
 //	output      JSON and tables on stdout, as wide as the terminal, and what several stores print, joined
 //	exit        exit codes, and the errors that carry one
 //
-// stdout is data: a table for people, or JSON for programs, which docs/json.md describes. stderr is
+// stdout is data: a table for people, or JSON for programs, which json.schema.json describes. stderr is
 // the log. A terminal shows as much as its width allows, and a pipe gets everything.
 package cmd

@@ -28,6 +28,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		Use: "help [COMMAND]", Short: "Help about any command", Annotations: map[string]string{cli.NeedsNoConfig: ""},
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
+			if err == nil && c.Name() == jsonTopic {
+				return writeSchema(root.OutOrStdout(), rest)
+			}
 			if err != nil || len(rest) > 0 {
 				return exit.Usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
 			}

@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,38 +14,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-var update = flag.Bool("update", false, "describe new fields in docs/json.md")
+var update = flag.Bool("update", false, "write json.schema.json")
 
 // printing is a command line for each command that prints JSON, in an order in which each can succeed. DIR is a
 // directory.
 var printing = []string{
 	"config show", "dev-db status", "dev-db url",
 	"migrate up", "migrate status", "migrate print", "slots set-width 15m", "slots rewind",
+	"jobs list", "jobs history", "jobs stats", "slots list", "slots show 2026-03-01T13:15:00Z", "schedules list", "rules list", "events consumers", "events dead", "alerts list",
+	"status", "plan forecast", "plan advise", "why order 1", "catch-up --dry-run", "catch-up", "run", "jobs prune --keep 90d --dry-run", "jobs cancel --job ok", "jobs retry --all",
 	"jobs registered", "jobs add ok order 1 --in 1h", "jobs list", "jobs reschedule ok order 1 --in 2h", "jobs run ok order 1", "jobs add ok order 1 --in 1h",
-	"jobs pause ok", "status", "plan forecast", "jobs resume ok", "jobs cancel ok order 1", "jobs retry --all",
+	"jobs reschedule ok order 1 --in 2h --dry-run", "jobs pause ok --dry-run", "jobs pause ok", "status", "plan forecast", "jobs resume ok --dry-run", "jobs resume ok",
+	"jobs cancel ok order 1 --dry-run", "jobs cancel ok order 1", "jobs cancel --job ok", "jobs retry --all --dry-run", "jobs retry --all", "catch-up --dry-run",
 	"run", "catch-up", "why order 1", "plan advise", "doctor", "install crontab", "install systemd --binary /usr/local/bin/shop", "install kubernetes --image registry/shop:1", "slots list", "slots show 2026-03-01T13:15:00Z",
 	"jobs history", "jobs stats", "jobs prune --keep 90d",
 	"schedules create report --crontab @daily", "schedules list", "schedules show report",
 	"schedules update report --payload 1", "schedules pause report", "schedules resume report",
-	"schedules preview --crontab @daily --since 2026-03-01 --until 2026-03-02", "schedules trigger report",
+	"schedules preview --crontab @daily --since 2026-03-01 --until 2026-03-02", "schedules trigger report --dry-run", "schedules trigger report",
+	"schedules backfill report --since 2026-03-01 --until 2026-03-03 --dry-run",
 	"schedules backfill report --since 2026-03-01 --until 2026-03-03", "schedules delete report",
 	"schedules apply -f DIR/schedules.yaml",
 	"rules test -f DIR/rules.yaml --since 2026-01-01", "rules calendar de -f DIR/calendar.yaml --year 2026", "rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
-	"rules remove late --yes",
-	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence gave-up --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing --yes", "events dead", "events resend --all", "events discard --all --yes",
+	"rules remove late", "rules remove late --yes",
+	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence gave-up --because x", "alerts ack --all --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing", "events forget billing --yes", "events dead", "events resend --all", "events discard --all", "events discard --all --yes",
 	"spool add --in 1h DIR/check --config DIR/spool.yaml", "spool run --config DIR/spool.yaml",
-	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
+	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "status --config DIR/stores.yaml", "jobs list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",
-	"migrate down --yes",
+	"migrate roles --dry-run", "migrate down --yes",
 }
 
 const ruleOfOrders = `
@@ -56,46 +56,147 @@ rules:
   - {name: late, table: public.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 48h, event: order.late}]}
 `
 
-// elsewhere is what prints the same as another command, what prints lines, and what makes roles of the whole server: of
-// these two no type is known here.
-var elsewhere = map[string]string{"dev-db start": "dev-db status", "dev-db stop": "dev-db status", "events tail": "", "migrate roles": ""}
+// elsewhere is what prints the same as another command. What "events tail" prints is in docs/json.md, because it is one
+// value a line.
+var elsewhere = map[string]string{"dev-db start": "dev-db status", "dev-db stop": "dev-db status", "events tail": ""}
 
-func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
+// TestTheJSONOfEveryCommandIsThatOfTheSchema runs every command, and holds what it prints against json.schema.json, which
+// it makes from the types.
+func TestTheJSONOfEveryCommandIsThatOfTheSchema(t *testing.T) {
 	t.Parallel()
-	page := readJSONPage(t)
-	types := printedTypes(t)
+	all := printed(t)
 	root := New(jobs.NewRegistry()).newLine().root
 	every(root, func(c *cobra.Command) {
-		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
-		if c.Flags().Lookup("output") == nil {
-			return
-		}
-		described, is := page.commands[path]
-		if !is {
-			t.Errorf("docs/json.md does not have %q", path)
-		}
-		same, other := elsewhere[path]
-		switch printed := types[path]; {
-		case other:
-			if described != page.commands[same] && same != "" {
-				t.Errorf("%s prints what %s does, not %s", path, same, described)
-			}
-		case printed == nil:
-			t.Errorf("%s has --output: add a command line of it to this test", path)
-		default:
-			page.check(t, path, described, printed)
+		name := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
+		if _, other := elsewhere[name]; c.Flags().Lookup("output") != nil && !other && all[name] == nil {
+			t.Errorf("%s has --output: add a command line of it to this test", name)
 		}
 	})
-	page.write(t)
-	for name := range page.objects {
-		if !page.used[name] {
-			t.Errorf("docs/json.md describes %q, which nothing prints", name)
+	made := schemaOf(t, all)
+	if *update {
+		if err := os.WriteFile("json.schema.json", made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if !bytes.Equal(made, schemaFile) {
+		t.Error("json.schema.json is not that of the types and their comments: go test ./cmd -run TheJSON -update")
+	}
+	validate := validator(t, made)
+	for name, values := range all {
+		for _, v := range values {
+			if !v.ofStores() {
+				validate(name, v.text)
+				continue
+			}
+			validate("stores", v.text)
+			for _, one := range inStores(t, v.text) {
+				validate(name, one)
+			}
 		}
 	}
 }
 
-// printedTypes runs every command line and returns what each has printed, whose instants must be in UTC.
-func printedTypes(t *testing.T) map[string]reflect.Type {
+func TestHelpJSONPrintsTheSchemaOfOneCommandWithAllThatItNeeds(t *testing.T) {
+	t.Parallel()
+	help := func(words string) (code Code, out []byte) {
+		var stdout bytes.Buffer
+		a := New(jobs.NewRegistry())
+		a.Out, a.Err = &stdout, io.Discard
+		code = a.Run(t.Context(), strings.Fields("help json "+words))
+		return code, stdout.Bytes()
+	}
+	if code, all := help(""); code != Done || !bytes.Equal(all, schemaFile) {
+		t.Errorf("help json exits with %d, and prints %.100s", code, all)
+	}
+	code, one := help("slots show")
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(one))
+	if code != Done || err != nil {
+		t.Fatalf("help json slots show exits with %d: %v", code, err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("one.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("one.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(map[string]any{}); err == nil {
+		t.Error("the schema of slots show takes an object without fields")
+	}
+	if bytes.Contains(one, []byte("Ended")) {
+		t.Error("the schema of slots show has that of jobs history")
+	}
+	if code, _ := help("serve"); code != Usage {
+		t.Errorf("help json of a command that prints no JSON exits with %d", code)
+	}
+}
+
+// inStores returns what a command has printed of each of several stores, as it prints that of one.
+func inStores(t *testing.T, text []byte) (all [][]byte) {
+	t.Helper()
+	var of struct {
+		Stores []struct {
+			Items  []any           `json:"items"`
+			Result json.RawMessage `json:"result"`
+		} `json:"stores"`
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range of.Stores {
+		one := []byte(store.Result)
+		if store.Items != nil {
+			one, _ = json.Marshal(map[string]any{"items": store.Items})
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// A program that reads the JSON ignores fields that it does not know, so the schema lets objects have more. What the
+// commands of this version print has none that the schema lacks.
+func validator(t *testing.T, schema []byte) func(name string, text []byte) {
+	t.Helper()
+	read := func(text []byte) any {
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	document := read(schema)
+	for _, def := range document.(map[string]any)["$defs"].(map[string]any) {
+		if object := def.(map[string]any); object["properties"] != nil {
+			object["additionalProperties"] = false
+		}
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("all.json", document); err != nil {
+		t.Fatal(err)
+	}
+	return func(name string, text []byte) {
+		compiled, err := compiler.Compile("all.json#/$defs/" + strings.ReplaceAll(name, " ", "-"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(read(text)); err != nil {
+			t.Errorf("%s: %v:\n%s", name, err, text)
+		}
+	}
+}
+
+// value is what a command has printed.
+type value struct {
+	is   reflect.Type
+	text []byte
+}
+
+// ofStores reports whether it is of several stores.
+func (v value) ofStores() bool { return v.is.Name() == "joined" }
+
+// printed runs every command line and returns what each command has printed, whose instants must be in UTC.
+func printed(t *testing.T) map[string][]value {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "rules.yaml": ruleOfOrders, "calendar.yaml": "calendars: {de: {country: DE}}\nrules: []\n", "events.yaml": "events: {destination: \"file://" + dir + "/events.jsonl\"}\nreceivers: {file: \"file://" + dir + "/messages.txt\"}\n", "spool.yaml": "spool: {dir: " + dir + "}\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
@@ -105,7 +206,7 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 	}
 	registry := jobs.NewRegistry()
 	registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
-	url, types := pgtest.Empty(t)+"&timezone=America/New_York", map[string]reflect.Type{}
+	url, all := pgtest.Empty(t)+"&timezone=America/New_York", map[string][]value{}
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -121,268 +222,19 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
-		a.printed = func(v any) { types[name] = reflect.TypeOf(v) }
+		var is reflect.Type
+		a.printed = func(v any) { is = reflect.TypeOf(v) }
 		if code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url)); code != Done && code != Found && code != Unconfirmed && code != Left {
 			t.Fatalf("%s: exit code %d: %s", line, code, &log)
 		}
-		if !json.Valid(out.Bytes()) {
+		if !json.Valid(out.Bytes()) || is == nil {
 			t.Errorf("%s does not print JSON:\n%s", line, &out)
 		}
 		if local := regexp.MustCompile(`"(\w+)": ("\d{4}-\d\d-\d\dT[\d:.]+[+-].*")`).FindString(out.String()); local != "" {
 			t.Errorf("%s prints an instant that is not in UTC: %s", line, local)
 		}
+		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
+		all[name] = append(all[name], value{is, out.Bytes()})
 	}
-	return types
-}
-
-// jsonPage is docs/json.md: what commands print, and of each object the types of its fields.
-type jsonPage struct {
-	commands map[string]string
-	objects  map[string]map[string]string
-	parts    map[string]string // of an object, the object whose fields it has besides its own
-	used     map[string]bool
-	added    map[string][]string // lines of fields that the page lacks, by object; see -update
-}
-
-func readJSONPage(t *testing.T) jsonPage {
-	t.Helper()
-	text, err := os.ReadFile("../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]string{}, map[string]bool{}, map[string][]string{}}
-	object, table, common := "", page.commands, map[string]string{}
-	row := regexp.MustCompile("^\\| (`[^|]+`) \\| ([^|]+) \\|")
-	typed := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) ([^:]+)")
-	several := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)(?:: .+)?$")
-	quoted := regexp.MustCompile("`([^`]+)`")
-	for line := range strings.Lines(string(text)) {
-		line = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`).ReplaceAllString(strings.TrimSpace(line), "[$1]")
-		if name, is := strings.CutPrefix(line, "### "); is {
-			if object, table = name, common; name != "common fields" {
-				table = map[string]string{}
-				page.objects[name] = table
-			}
-		} else if m := row.FindStringSubmatch(line); m != nil {
-			for _, command := range quoted.FindAllStringSubmatch(m[1], -1) {
-				table[command[1]] = strings.NewReplacer("[", "", "]", "").Replace(m[2])
-			}
-		} else if m := several.FindStringSubmatch(line); m != nil {
-			for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
-				if table[name[1]] = common[name[1]]; common[name[1]] == "" {
-					t.Errorf("docs/json.md does not say the type of %q", name[1])
-				}
-			}
-		} else if m := typed.FindStringSubmatch(line); m != nil {
-			for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
-				table[name[1]] = strings.NewReplacer("[", "", "]", "").Replace(m[2])
-			}
-		} else if m := regexp.MustCompile(`[Tt]he fields of \[(.+)\], and$`).FindStringSubmatch(line); m != nil {
-			page.parts[object] = m[1]
-		}
-	}
-	for object, part := range page.parts {
-		if page.objects[part] == nil {
-			t.Errorf("docs/json.md has no object %q", part)
-		}
-		page.used[part] = true
-		for name, words := range page.objects[part] {
-			if _, own := page.objects[object][name]; !own {
-				page.objects[object][name] = words
-			}
-		}
-	}
-	return page
-}
-
-// check holds the words for a type against the type.
-func (p jsonPage) check(t *testing.T, at, words string, is reflect.Type) {
-	t.Helper()
-	if is == nil {
-		t.Errorf("%s was not printed", at)
-		return
-	}
-	if is.Kind() == reflect.Slice && is != reflect.TypeFor[json.RawMessage]() {
-		element, array := strings.CutPrefix(words, "array of ")
-		if !array {
-			t.Errorf("%s is %q, and an array", at, words)
-		}
-		p.check(t, at+"[]", element, is.Elem())
-		return
-	}
-	if is.Kind() == reflect.Pointer {
-		value, null := strings.CutSuffix(words, " or null")
-		if !null {
-			t.Errorf("%s is %q, and may be null", at, words)
-		}
-		p.check(t, at, value, is.Elem())
-		return
-	}
-	if want := simple(is); want != "" {
-		if words != want {
-			t.Errorf("%s is %q, want %q", at, words, want)
-		}
-		return
-	}
-	p.used[words] = true
-	fields, described := p.objects[words]
-	if !described {
-		t.Errorf("%s is %q, which docs/json.md does not describe: want the fields of %v", at, words, is)
-		return
-	}
-	left := map[string]bool{}
-	for name := range fields {
-		left[name] = true
-	}
-	p.checkFields(t, object{at, words, fields, left}, is)
-	for name := range left {
-		t.Errorf("%s: %s of %q is described, and is no field", at, name, words)
-	}
-}
-
-// object is an object of the page that is compared with a type.
-type object struct {
-	at, name string
-	fields   map[string]string // the words for their types
-	left     map[string]bool   // the type has not had them yet
-}
-
-func (p jsonPage) checkFields(t *testing.T, o object, is reflect.Type) {
-	t.Helper()
-	at, fields, left := o.at, o.fields, o.left
-	for field := range is.Fields() {
-		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case name == "" && field.Anonymous:
-			p.checkFields(t, o, field.Type)
-			continue
-		case !field.IsExported() || name == "-":
-			continue
-		}
-		words, described := fields[name]
-		if !described {
-			if *update {
-				p.added[o.name] = append(p.added[o.name], fmt.Sprintf("- `%s` %s: %s", name, wordsOf(t, field), fieldComment(t, is, field.Name)))
-				continue
-			}
-			t.Errorf("%s: %s is not described: say what it is in the comment of its field, and run this test with -update", at, name)
-			continue
-		}
-		delete(left, name)
-		value, missing := strings.CutSuffix(words, ", or missing")
-		if missing != strings.HasPrefix(option, "omit") {
-			t.Errorf("%s.%s is %q, and its tag says %q", at, name, words, option)
-		}
-		if option == "string" {
-			if value != "text" {
-				t.Errorf("%s.%s is %q, want text", at, name, words)
-			}
-			continue
-		}
-		p.check(t, at+"."+name, value, field.Type)
-	}
-}
-
-// write adds the fields that the page lacks to the end of their objects.
-func (p jsonPage) write(t *testing.T) {
-	t.Helper()
-	if len(p.added) == 0 {
-		return
-	}
-	text, err := os.ReadFile("../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections := regexp.MustCompile(`(?m)^### `).Split(string(text), -1)
-	for i, section := range sections {
-		name, _, _ := strings.Cut(section, "\n")
-		if lines := p.added[name]; i > 0 && lines != nil {
-			sections[i] = strings.TrimRight(section, "\n") + "\n" + strings.Join(lines, "\n") + "\n\n"
-		}
-	}
-	page := strings.TrimRight(strings.Join(sections, "### "), "\n") + "\n"
-	if err := os.WriteFile("../docs/json.md", []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// fieldComment returns the comment of a field of a type of this module.
-func fieldComment(t *testing.T, is reflect.Type, name string) (text string) {
-	t.Helper()
-	_, dir, _ := strings.Cut(is.PkgPath(), module+"/")
-	files, err := filepath.Glob("../" + dir + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			of, named := n.(*ast.TypeSpec)
-			if !named || of.Name.Name != is.Name() {
-				return true
-			}
-			for _, field := range of.Type.(*ast.StructType).Fields.List {
-				if len(field.Names) == 1 && field.Names[0].Name == name {
-					text = strings.TrimSpace(field.Doc.Text() + field.Comment.Text())
-				}
-			}
-			return false
-		})
-	}
-	if text == "" {
-		t.Errorf("%v.%s has no comment, so docs/json.md cannot say what it is", is, name)
-	}
-	return strings.Join(strings.Fields(text), " ")
-}
-
-// wordsOf returns what docs/json.md calls the type of a field.
-func wordsOf(t *testing.T, field reflect.StructField) string {
-	t.Helper()
-	is, before, after := field.Type, "", ""
-	if is.Kind() == reflect.Pointer {
-		is, after = is.Elem(), " or null"
-	}
-	for is.Kind() == reflect.Slice && simple(is) == "" {
-		is, before = is.Elem(), before+"array of "
-	}
-	word := simple(is)
-	if strings.HasSuffix(field.Tag.Get("json"), ",string") {
-		word = "text"
-	}
-	if word == "" {
-		t.Errorf("%s is a %v: describe that in docs/json.md, and then this field", field.Name, is)
-	}
-	if strings.Contains(field.Tag.Get("json"), ",omit") {
-		after += ", or missing"
-	}
-	return before + word + after
-}
-
-// simple returns the name that docs/json.md gives a type that is neither an object nor an array.
-func simple(is reflect.Type) string {
-	switch is {
-	case reflect.TypeFor[time.Time]():
-		return "instant"
-	case reflect.TypeFor[duration.Text]():
-		return "duration"
-	case reflect.TypeFor[json.RawMessage]():
-		return "any JSON"
-	case reflect.TypeFor[outbox.Position]():
-		return "text"
-	}
-	switch is.Kind() {
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return "number"
-	case reflect.Float64:
-		return "number"
-	}
-	return ""
+	return all
 }

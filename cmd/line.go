@@ -59,7 +59,7 @@ func (a *App) newLine() *line {
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // otherwise the word after --help would be its value
 	addCommands(root, f)
-	root.AddCommand(newFlagsTopic())
+	root.AddCommand(newFlagsTopic(), newJSONTopic())
 	for _, command := range a.extra {
 		root.AddCommand(command(a))
 	}

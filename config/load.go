@@ -34,7 +34,7 @@ type Entry struct {
 	// Key is the setting's name, as in run.page, or http_jobs[order.unshipped].url of a list.
 	Key string `json:"key"`
 
-	// Value is its value, with secrets masked as by [Redact].
+	// Value is its value, with secrets masked (see [Redact]): also the path and the query of an http or https URL.
 	Value string `json:"value"`
 
 	// Origin is the source of the value: "default", "file /path", "environment

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,7 +37,6 @@ var (
 	reference     = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
 	word          = regexp.MustCompile(`[a-z0-9]+`)
 	jsonTag       = regexp.MustCompile("json:\"([a-z0-9_]+)")
-	jsonFields    = regexp.MustCompile("(?m)^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)")
 	metricRow     = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` \\| [a-z]+ \\| ([a-z_, ]*) \\|")
 )
 
@@ -68,14 +68,21 @@ func readPage(t *testing.T, path string) string {
 }
 
 // productNames returns the names that commands, metrics and the API print, by where each comes from. Tests of their own
-// compare json.md and metrics.md with the code.
+// compare json.schema.json and metrics.md with the code.
 func productNames(t *testing.T) map[string]string {
 	t.Helper()
 	names := map[string]string{}
-	_, objects, _ := strings.Cut(readPage(t, "json.md"), "\n## Objects\n")
-	for _, m := range jsonFields.FindAllStringSubmatch(objects, -1) {
-		for _, name := range word.FindAllString(m[1], -1) {
-			names[name] = "json.md"
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal([]byte(readPage(t, "../cmd/json.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, def := range schema.Defs {
+		for name := range def.Properties {
+			names[name] = "json.schema.json"
 		}
 	}
 	for _, m := range metricRow.FindAllStringSubmatch(readPage(t, "metrics.md"), -1) {

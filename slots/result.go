@@ -60,7 +60,7 @@ const (
 type Result struct {
 	Slot time.Time `json:"slot"`
 	Kind Kind      `json:"kind"`
-	// State is StateOpen if other runners are at the slot, or rows were left in it: on purpose, or because this runner
+	// State is open or done. It is open if other runners are at the slot, or rows were left in it: on purpose, or because this runner
 	// does not know their jobs.
 	State State `json:"state"`
 	// Planned is the number of rows for all runners when the slot was opened; an estimate if there were many.
@@ -71,12 +71,10 @@ type Result struct {
 	Rescheduled int64 `json:"rescheduled"`
 	Failed      int64 `json:"failed"`
 	// Yielded rows were cancelled or moved by their owner during their check, whose outcome was dropped.
-	Yielded int64 `json:"yielded"`
-	// TakenOver and Lost count claims taken over from other runners, and lost to them.
-	TakenOver int `json:"taken_over"`
-	Lost      int `json:"lost"`
-	// Refused rows were left in their slot; see ErrRefused.
-	Refused int64 `json:"refused"`
+	Yielded   int64 `json:"yielded"`
+	TakenOver int   `json:"taken_over"` // claims taken over from dead runners
+	Lost      int   `json:"lost"`       // claims that this runner lost to other ones
+	Refused   int64 `json:"refused"`    // rows left in their slot because the database refuses to record them; see ErrRefused
 	// Abandoned checks went on after their timeout and the grace period.
 	Abandoned int `json:"abandoned"`
 	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here. The rows stay, and the
@@ -92,7 +90,7 @@ type Failure struct {
 	Job    string `json:"job_exec"`
 	Failed int64  `json:"failed"`  // checks that ended in an error
 	GaveUp int64  `json:"gave_up"` // of their rows, those that are in history as failed now; the others are tried again
-	Error  string `json:"error"`   // of the first of them
+	Error  string `json:"error"`   // of the first of these checks
 }
 
 // LogValue returns the result as the attributes of a log line.

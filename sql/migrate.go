@@ -32,12 +32,12 @@ const SchemaVersion = 1
 const functionsStep = "functions"
 
 // Migration is one step of the schema and whether a database has it. The steps are the migrations,
-// which change tables, and functionsStep.
+// which change tables, and the step that replaces the functions.
 type Migration struct {
-	Version   int64     `json:"version"`
-	Name      string    `json:"name"` // empty: only newer code has this step
-	Applied   bool      `json:"applied"`
-	AppliedAt time.Time `json:"applied_at,omitzero"`
+	Version   int64     `json:"version"`             // its number
+	Name      string    `json:"name"`                // empty: only newer code has this step
+	Applied   bool      `json:"applied"`             // the database has it
+	AppliedAt time.Time `json:"applied_at,omitzero"` // UTC
 }
 
 // ErrEncoding is returned for a database that cannot hold every text. A text that does not fit

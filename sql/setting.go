@@ -27,9 +27,9 @@ type Setting struct {
 
 // Server identifies a database.
 type Server struct {
-	Host     string `json:"host"` // its address and port; empty: a unix socket
-	Database string `json:"database"`
-	Version  string `json:"version"` // of PostgreSQL, such as 15.18
+	Host     string `json:"host"`     // its address and port; empty: a unix socket
+	Database string `json:"database"` // its name
+	Version  string `json:"version"`  // of PostgreSQL, such as 15.18
 }
 
 // Now returns the database's clock without asking it again. It adds the time since the setting was

@@ -31,22 +31,22 @@ type Options struct {
 // from when a row was enqueued, assuming the median time before its first slot.
 type Advice struct {
 	Job   string `json:"job_exec"`
-	Class string `json:"class"` // empty: all rows of the job
+	Class string `json:"class"` // the value of the field of --by; empty: all rows of the job
 	// Rows is the number of rows that the advice is based on. Checks is the number of their checks.
 	// FoundNothing counts the checks that asked for another check.
 	Rows         int64 `json:"rows"`
-	Checks       int64 `json:"checks"`
-	FoundNothing int64 `json:"found_nothing"`
+	Checks       int64 `json:"checks"`        // of these rows
+	FoundNothing int64 `json:"found_nothing"` // checks that asked for another check
 	// HalfBy is the age by which half of the rows were finished, and MostBy the age by which 90 % were.
 	// Nil: history has no such age.
 	HalfBy *duration.Text `json:"half_by"`
-	MostBy *duration.Text `json:"most_by"`
+	MostBy *duration.Text `json:"most_by"` // the age by which 90 % of the rows were finished; null: history has no such age
 	// Past is what was done. Halved needs at most half the checks. Fixed needs no more than Halved,
 	// at a fixed interval after the first check of Past. Halved and Fixed are nil if there is
 	// nothing to halve. Fixed is also nil if every interval needs more checks.
 	Past   Plan  `json:"past"`
-	Halved *Plan `json:"halved"`
-	Fixed  *Plan `json:"fixed"`
+	Halved *Plan `json:"halved"` // at most half the checks of Past; null: there is nothing to halve
+	Fixed  *Plan `json:"fixed"`  // at most the checks of Halved, at a fixed interval; null: every interval needs more
 	// Points are the parts of rows that were still open, from 1 to 0, and their ages. Empty if
 	// there is too little history.
 	Points []Point `json:"points"`
@@ -54,8 +54,8 @@ type Advice struct {
 
 // Point is the part of rows that is open at an age.
 type Point struct {
-	Age  duration.Text `json:"age"`
-	Open float64       `json:"open"`
+	Age  duration.Text `json:"age"`  // since the row was enqueued
+	Open float64       `json:"open"` // the part of the rows that is still open, from 1 to 0
 }
 
 // Plan says when rows are checked, and the result.

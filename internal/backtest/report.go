@@ -7,10 +7,10 @@ import (
 
 // Report says what the steps of a rule would have done. Its times are in UTC.
 type Report struct {
-	Name  string    `json:"name"` // of the rule
-	Table string    `json:"table"`
-	From  time.Time `json:"from"`
-	To    time.Time `json:"to"`
+	Name  string    `json:"name"`  // of the rule
+	Table string    `json:"table"` // with its schema
+	From  time.Time `json:"from"`  // the rows are those that began to wait from here on; UTC
+	To    time.Time `json:"to"`    // the rows are those that began to wait before; UTC
 	// Rows is how many rows began to wait in that time.
 	Rows int64 `json:"rows"`
 	// Steps has each step. The last one stands for the event of Rule.Recovered, if the rule has it: it fires for rows that
@@ -18,8 +18,8 @@ type Report struct {
 	Steps []Step `json:"steps"`
 	// Alternatives say what other delays would have done, each as the only step.
 	Alternatives []Step `json:"alternatives"`
-	// List has what would have fired, by slot, key and the order of the steps. Empty unless
-	// Config.List.
+	// List has what would have fired, by slot, key and the order of the steps. Empty
+	// without Config.List (--list).
 	List []Fired `json:"list"`
 }
 
@@ -32,8 +32,7 @@ type Step struct {
 	Counts
 	// Months has the counts of each month in which rows began to wait, the earliest first.
 	Months []Month `json:"months"`
-	// First has the first keys for which the step would have fired, each once, by slot.
-	First []Fired `json:"first"`
+	First  []Fired `json:"first"` // the first five rows for which the step would have fired, by slot
 	// Slots has the slots in which the step would have fired, the earliest first.
 	Slots []Slot `json:"slots"`
 }
@@ -74,16 +73,16 @@ type Month struct {
 // Slot is a slot, and for how many rows the step would have fired in it.
 type Slot struct {
 	Slot time.Time `json:"slot"`
-	Rows int64     `json:"rows"`
+	Rows int64     `json:"rows"` // for which the step would have fired
 }
 
 // Fired says that a step would have fired for a row.
 type Fired struct {
-	Step string `json:"step"`
-	Key  string `json:"key"`
+	Step string `json:"step"` // its name
+	Key  string `json:"key"`  // of the row
 	// Due is the exact instant of the step, and Slot the first slot at or after it.
 	Due  time.Time `json:"due"`
-	Slot time.Time `json:"slot"`
+	Slot time.Time `json:"slot"` // the first at or after Due; UTC
 	// Number counts the times that the step is due for the row, from 1.
 	Number int `json:"number"`
 

@@ -40,15 +40,15 @@ const (
 
 // Forecast predicts the coming slots, as seen at one moment.
 type Forecast struct {
-	Grid  grid.Grid     `json:"-"` // of the slots; the grid of WhatIf if that has a width
-	Now   time.Time     `json:"now"`
-	Width duration.Text `json:"width"` // of Grid
+	Grid  grid.Grid     `json:"-"`     // of the slots; the grid of WhatIf if that has a width
+	Now   time.Time     `json:"now"`   // when the forecast was made; UTC
+	Width duration.Text `json:"width"` // of a slot
 	// From is the first slot, which is the next to begin. To is the end, exclusive.
 	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
+	To   time.Time `json:"to"` // the end of the last slot; UTC
 	// Runners and Workers are the numbers that the times assume. Workers belong to one runner.
 	Runners int `json:"runners"`
-	Workers int `json:"workers"`
+	Workers int `json:"workers"` // of each runner, which the times assume
 	// Learned is the number of past slots that the times were learned from.
 	Learned  int       `json:"learned_slots"`
 	Slots    []Slot    `json:"slots"`    // every slot from From to To, in order
@@ -68,8 +68,8 @@ type Slot struct {
 	Waiting int64 `json:"waiting"`
 	// Begins is the time from the slot to the start of its run. Took is how long the run takes.
 	Begins duration.Text `json:"begins_after"`
-	Took   duration.Text `json:"takes"`
-	Jobs   []Job         `json:"jobs"` // sorted by name
+	Took   duration.Text `json:"takes"` // how long the run takes
+	Jobs   []Job         `json:"jobs"`  // sorted by name
 }
 
 // Job is the forecast for a job's rows in a slot.
@@ -83,7 +83,7 @@ type Job struct {
 	// Paused or Unregistered rows are not run. A job is unregistered if no run of the last 7 days
 	// knows it.
 	Paused       bool `json:"paused"`
-	Unregistered bool `json:"unregistered"`
+	Unregistered bool `json:"unregistered"` // no run of the last 7 days knows the job, so its rows are not run
 }
 
 // Runs reports whether rows of the job will be run.
@@ -94,8 +94,8 @@ func (s Slot) Ends() time.Duration { return time.Duration(s.Begins + s.Took) }
 
 // Finding is a problem that a slot, or several consecutive slots, will have.
 type Finding struct {
-	Slot      time.Time `json:"slot"`      // the first slot
-	Slots     int       `json:"slots"`     // number of slots
+	Slot      time.Time `json:"slot"`      // the first slot that the problem is in; UTC
+	Slots     int       `json:"slots"`     // how many slots in a row have the problem; Text is about the worst
 	Condition Condition `json:"condition"` // too-long, sla or deadline
 	JobExec   string    `json:"job_exec"`  // the job whose SLA or deadline breaks; empty: none
 	// Text describes the problem in words.

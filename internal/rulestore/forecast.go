@@ -13,16 +13,18 @@ import (
 
 // StepForecast says for which rows of the table a step will fire, if no row changes until then.
 type StepForecast struct {
-	Step string `json:"step"`
-	// When is the time of the step, such as "after 48h", and Does what it does, such as "event order.late".
+	Step string `json:"step"` // its name
+	// When is the time of the step, such as "after 48h".
 	When string `json:"when"`
+	// Does is what the step does, such as "event order.late".
 	Does string `json:"does"`
 	// Timezone is the zone of the rule, or else that of the step's calendar. Empty: UTC.
 	Timezone string `json:"timezone,omitempty"`
 	// Rows is for how many rows the step will fire. Of a step that repeats, the next time counts.
 	Rows int64 `json:"rows"`
-	// Fired is for how many rows the step has fired, and LeftOut for how many it has passed and will not fire.
-	Fired   int64 `json:"fired"`
+	// Fired is for how many rows the step has fired.
+	Fired int64 `json:"fired"`
+	// LeftOut is for how many rows the step has passed and will not fire.
 	LeftOut int64 `json:"left_out"`
 	// Keys has up to five keys of Rows, those of the first slots.
 	Keys []string `json:"keys"`
@@ -33,7 +35,7 @@ type StepForecast struct {
 // FiringSlot is the number of rows for which a step fires in a slot.
 type FiringSlot struct {
 	Slot time.Time `json:"slot"` // UTC
-	Rows int64     `json:"rows"`
+	Rows int64     `json:"rows"` // for which the step fires
 }
 
 // maxForecastKeys bounds StepForecast.Keys.

@@ -51,9 +51,9 @@ const (
 
 // RulePlan says what an Apply would do for one rule. The numbers of rows are those of the moment.
 type RulePlan struct {
-	Name   string `json:"name"`
-	Table  string `json:"table"`
-	Action Action `json:"action"`
+	Name   string `json:"name"`   // of the rule
+	Table  string `json:"table"`  // with its schema
+	Action Action `json:"action"` // create, change, resume (an apply has died), unchanged, or again (with --again)
 	// Was is a rule of the database that the file does not have, if it has the same table and steps as
 	// a rule that is created: perhaps the name before. What it has fired counts for its name alone.
 	Was string `json:"was,omitempty"`
@@ -79,7 +79,7 @@ type RulePlan struct {
 	// Overdue is the number of rows for which a step has passed that has not fired. Refused tells
 	// that the rule must say what happens to them.
 	Overdue int64 `json:"overdue"`
-	Refused bool  `json:"refused,omitempty"`
+	Refused bool  `json:"refused,omitempty"` // the rule does not say what happens to the rows of Overdue
 	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
 	// Rule.Recheck, because another table may start their clock.
 	Unstarted int64 `json:"unstarted,omitempty"`
@@ -103,7 +103,7 @@ type RulePlan struct {
 // SlotCount is a number of rows in a slot.
 type SlotCount struct {
 	Slot time.Time `json:"slot"` // UTC
-	Rows int64     `json:"rows"`
+	Rows int64     `json:"rows"` // of the rule, in this slot
 	// Waiting is the number of rows of all jobs that wait in the slot already. Above 1,000 rows of a
 	// job it is an estimate. Null: it was not counted, for an Apply or after the first 100 slots.
 	Waiting *int64 `json:"waiting"`
@@ -114,7 +114,7 @@ const besideSlots = 100
 
 // StepPlan says what a rule that changes takes a step for.
 type StepPlan struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the step
 	// Was is the time of the step of that name before, such as "after 48h". Empty: the step is new.
 	Was string `json:"was,omitempty"`
 	// Is is its time now. Empty: the step is gone.
@@ -446,7 +446,7 @@ func timed(a rule.Applied) any {
 
 // OptionPlan is an option of a rule that changes. A value is a text, or else JSON.
 type OptionPlan struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the option
 	// Was is its value before. Empty: the rule did not have it.
 	Was string `json:"was,omitempty"`
 	// Is is its value now. Empty: it is gone.

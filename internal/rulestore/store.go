@@ -188,8 +188,8 @@ func scanStatus(row *sql.Rows, r *Status) error {
 
 // FiredStep counts how often a step has fired.
 type FiredStep struct {
-	Step   string    `json:"step"`
-	Fired  int64     `json:"fired"`
+	Step   string    `json:"step"`    // its name
+	Fired  int64     `json:"fired"`   // how often
 	LastAt time.Time `json:"last_at"` // UTC
 	// DeadLetters is the number of its events that were given up, because their destination refused
 	// them. They have fired.

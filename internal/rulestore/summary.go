@@ -27,13 +27,13 @@ type Ended struct {
 	// Met counts the rows for which the expected thing had happened before any step, and MetLate those
 	// for which it happened after a step.
 	Met     int64 `json:"met"`
-	MetLate int64 `json:"met_late"`
+	MetLate int64 `json:"met_late"` // rows for which it happened after a step
 	// Open counts the rows for which it had not happened when the last step fired.
 	Open int64 `json:"open"`
 	// LeftOut counts the rows that were gone from the table, or were no longer ones that the rule is
 	// about.
 	LeftOut   int64 `json:"left_out"`
-	Cancelled int64 `json:"cancelled"`
+	Cancelled int64 `json:"cancelled"` // rows whose check was cancelled
 	// Failed counts the rows whose check failed too often.
 	Failed int64 `json:"failed"`
 }

@@ -19,9 +19,9 @@ import (
 
 // Acked is an acknowledgement: a row failed for good, and no operator will retry it.
 type Acked struct {
-	At      time.Time `json:"at"` // UTC
-	By      string    `json:"by"` // the actor, see jobs.SetActor; without one, the role
-	Because string    `json:"because"`
+	At      time.Time `json:"at"`      // UTC
+	By      string    `json:"by"`      // the actor, see jobs.SetActor; without one, the role
+	Because string    `json:"because"` // the reason that the operator gave
 }
 
 // scanAcked reads the entry of an acknowledgement. Nil: there is none.

@@ -26,8 +26,8 @@ const (
 // PrunedPartition is a part of history that was dropped, or the deleted rows of table action or
 // rule_fired.
 type PrunedPartition struct {
-	Partition string `json:"partition"`
-	Rows      int64  `json:"rows"` // for months: by the table statistics
+	Partition string `json:"partition"` // the table of a month of history; action or rule_fired: rows of that table
+	Rows      int64  `json:"rows"`      // for months: by the table statistics
 }
 
 // Prune drops the months (UTC) of history that ended before an instant. It also deletes the older

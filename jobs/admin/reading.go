@@ -101,7 +101,7 @@ type HistoryRow struct {
 type FailedAttempt struct {
 	Slot   time.Time `json:"slot"` // UTC
 	Runner string    `json:"runner"`
-	Error  string    `json:"error"`
+	Error  string    `json:"error"` // of the check
 }
 
 // HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
@@ -201,13 +201,13 @@ func micros(n *int64) time.Duration {
 type Stats struct {
 	JobExec     string        `json:"job_exec"`
 	Outcome     jobs.Outcome  `json:"outcome"`
-	Count       int64         `json:"count"`
-	SLA         duration.Text `json:"sla"`  // of the job, see SLA; 0: none
-	Late        int64         `json:"late"` // rows whose last check began later than that
+	Count       int64         `json:"count"` // rows
+	SLA         duration.Text `json:"sla"`   // of the job; 0s: none
+	Late        int64         `json:"late"`  // rows whose last check began later than the SLA
 	LatenessP50 duration.Text `json:"lateness_p50"`
 	LatenessP99 duration.Text `json:"lateness_p99"`
-	DurationP50 duration.Text `json:"duration_p50"`
-	DurationP99 duration.Text `json:"duration_p99"`
+	DurationP50 duration.Text `json:"duration_p50"` // the median of the run times
+	DurationP99 duration.Text `json:"duration_p99"` // the 99th percentile of the run times
 }
 
 // Stats counts the checks that ended from one instant up to but not including another, by job and

@@ -105,7 +105,7 @@ type TimelineEntry struct {
 
 // Firing says that a step of a rule has fired. Of a step that repeats, it is the last time.
 type Firing struct {
-	Step   string `json:"step"`
+	Step   string `json:"step"`   // its name
 	Number int    `json:"number"` // of the times at which the step is due, from 1
 	// LeftOut is how many of them before this one did not fire: of those that are due together, such as after an
 	// outage, the last one fires.

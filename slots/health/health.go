@@ -157,7 +157,7 @@ type told struct {
 
 // Finding is a problem that a condition has found.
 type Finding struct {
-	Condition string `json:"condition"`
+	Condition string `json:"condition"` // the kind of problem, as in status --check
 	// Text describes the problem in words.
 	Text string `json:"text"`
 	// Remedy is the command that fixes the problem or tells more, without the name of the binary.

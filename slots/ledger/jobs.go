@@ -31,14 +31,14 @@ type JobStatus struct {
 	// LastSlot is the slot in which rows of the job were last checked, at LastAt, also by catch-up. The
 	// counts are those of that slot. Null: none in that time.
 	LastSlot    *time.Time `json:"last_slot"`
-	LastChecked int64      `json:"last_checked"`
-	LastFailed  int64      `json:"last_failed"`
-	LastLate    int64      `json:"last_late"`
-	LastGaveUp  int64      `json:"-"` // as GaveUp
+	LastChecked int64      `json:"last_checked"` // checks in LastSlot
+	LastFailed  int64      `json:"last_failed"`  // of these, checks that failed
+	LastLate    int64      `json:"last_late"`    // of these, checks that began later than the SLA
+	LastGaveUp  int64      `json:"-"`            // as GaveUp
 	// LastSettled counts the rows that failed in that slot and need no operator any more: they were cancelled or replaced
 	// before their retry, or were given up and then acknowledged.
 	LastSettled int64      `json:"-"`
-	LastAt      *time.Time `json:"last_at"`
+	LastAt      *time.Time `json:"last_at"`       // when rows of LastSlot were last checked; UTC
 	Error       string     `json:"error"`         // what it failed with last; empty: it did not
 	GaveUpError string     `json:"gave_up_error"` // of the last row of GaveUp that has an error; empty: none has
 	// SLA is that of the job; 0: none. Late counts the checks that began later.

@@ -92,8 +92,8 @@ type Status struct {
 type LastRun struct {
 	Slot       time.Time  `json:"slot"`
 	Kind       slots.Kind `json:"kind"`
-	OpenedAt   time.Time  `json:"opened_at"`
-	FinishedAt *time.Time `json:"finished_at"` // nil while the slot is not done
+	OpenedAt   time.Time  `json:"opened_at"`   // when its runner opened the slot, or opened it again; UTC
+	FinishedAt *time.Time `json:"finished_at"` // UTC; null: the slot is not done
 	Runner     string     `json:"runner"`      // the machine and the process
 }
 
@@ -108,14 +108,14 @@ type Trouble struct {
 // Claim is a runner's right to rows of an open slot.
 type Claim struct {
 	Slot   time.Time  `json:"slot"`
-	Token  int64      `json:"token,string"` // has more digits than a number of JavaScript
+	Token  int64      `json:"token,string"` // a text, because it has more digits than a number of JavaScript
 	Kind   slots.Kind `json:"kind"`
 	Jobs   []string   `json:"jobs"` // whose rows it holds; none: the runner works on the slot and may claim more
 	Runner string     `json:"runner"`
 	// Until is when the claim expires, in the past if its runner has not been heard of for too long. Nil: it was
 	// handed back.
 	Until *time.Time `json:"until"`
-	Live  bool       `json:"live"`
+	Live  bool       `json:"live"` // the lease has not ended
 }
 
 // OK reports whether no slot is in trouble.
@@ -189,7 +189,7 @@ func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
 // SlotRun is a row of the ledger.
 type SlotRun struct {
 	Slot  time.Time   `json:"slot"`
-	State slots.State `json:"state"`
+	State slots.State `json:"state"` // open or done; of slots show also missed or not opened
 	Kind  slots.Kind  `json:"kind"`
 	// Planned is the number of rows when the slot was opened; an estimate when there were many.
 	Planned int64 `json:"planned"`
@@ -198,9 +198,9 @@ type SlotRun struct {
 	Finished    int64      `json:"finished"`
 	Rescheduled int64      `json:"rescheduled"`
 	Failed      int64      `json:"failed"`
-	TakeOvers   int64      `json:"take_overs"`
-	OpenedAt    *time.Time `json:"opened_at"`   // nil: it was not opened
-	FinishedAt  *time.Time `json:"finished_at"` // nil while it is not done
+	TakeOvers   int64      `json:"take_overs"`  // claims that a runner took over from another one
+	OpenedAt    *time.Time `json:"opened_at"`   // UTC; null: no run has opened it
+	FinishedAt  *time.Time `json:"finished_at"` // UTC; null: it is not done
 	// Took is how long runners have worked on it; so far, if it is open. Zero: no run has opened it.
 	Took duration.Text `json:"took"`
 	// Runners are those that worked on it: the first hundred, and how many came after them.

@@ -58,9 +58,9 @@ const (
 // File is an entry of a slot's folder, or an entry of the spool's directory that is refused.
 type File struct {
 	Slot    time.Time `json:"slot,omitzero"` // that runs it: the first one at or after the instant in the folder's name
-	Name    string    `json:"name"`
-	State   State     `json:"state"`
-	Problem string    `json:"problem"` // the error of the check, or why the file was refused or left
+	Name    string    `json:"name"`          // of the file
+	State   State     `json:"state"`         // waiting, missed, refused, done, moved, failed or left
+	Problem string    `json:"problem"`       // the error of the check, or why the file was refused or left
 
 	path string
 	info fs.FileInfo

@@ -100,10 +100,10 @@ type Plan struct {
 
 // Counts counts what an action changes.
 type Counts struct {
-	Rows      int64 `json:"rows"`
-	Slots     int64 `json:"slots"`
-	Schedules int64 `json:"schedules"`
-	Events    int64 `json:"events"`
+	Rows      int64 `json:"rows"`      // that it changes, of waiting checks or of history
+	Slots     int64 `json:"slots"`     // that it changes
+	Schedules int64 `json:"schedules"` // that it changes
+	Events    int64 `json:"events"`    // that it publishes, or dead letters that it changes
 }
 
 // RefusedError is returned if an action makes no sense, such as one on a check that does not wait.

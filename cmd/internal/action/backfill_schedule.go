@@ -87,11 +87,11 @@ func (a BackfillSchedule) run(ctx context.Context, s *Store, _ string) (Report, 
 
 // Backfilled reports on BackfillSchedule.
 type Backfilled struct {
-	ID        string    `json:"id"`
-	Published int64     `json:"published"`
-	Present   int64     `json:"present"` // events that the outbox had already
-	Until     time.Time `json:"until"`
-	Last      time.Time `json:"-"` // instant that was published
+	ID        string    `json:"id"`        // of the schedule
+	Published int64     `json:"published"` // events
+	Present   int64     `json:"present"`   // instants that the outbox had already
+	Until     time.Time `json:"until"`     // runs publish the instants from here on; UTC
+	Last      time.Time `json:"-"`         // instant that was published
 }
 
 // String says how far it came.

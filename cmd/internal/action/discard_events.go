@@ -54,7 +54,7 @@ func (a DiscardEvents) do(ctx context.Context, tx Tx) (Report, error) {
 
 // Discarded reports on DiscardEvents.
 type Discarded struct {
-	Discarded int64 `json:"discarded"`
+	Discarded int64 `json:"discarded"` // dead letters that were deleted
 }
 
 // String says how many were deleted.

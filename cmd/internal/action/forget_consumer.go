@@ -12,7 +12,7 @@ import (
 
 // ForgetConsumer removes a consumer of the outbox, with the events that its destination has refused.
 type ForgetConsumer struct {
-	Consumer string `json:"consumer"`
+	Consumer string `json:"consumer"` // its name
 }
 
 var forgetConsumerForm = form(Form{
@@ -90,7 +90,7 @@ func (a ForgetConsumer) explain(ctx context.Context, tx Tx, err error) error {
 
 // ForgottenConsumer reports on ForgetConsumer.
 type ForgottenConsumer struct {
-	Consumer string `json:"consumer"`
+	Consumer string `json:"consumer"` // its name
 }
 
 // String names the consumer.

@@ -63,7 +63,7 @@ func (a RemoveRule) run(ctx context.Context, s *Store, _ string) (Report, error)
 
 // RemovedRule reports on RemoveRule.
 type RemovedRule struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the rule
 	rulestore.Removed
 	whole bool
 }

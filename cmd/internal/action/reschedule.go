@@ -114,7 +114,7 @@ func (tx Tx) noCheck(ctx context.Context, key jobs.Key) error {
 
 // Rescheduled reports on Reschedule.
 type Rescheduled struct {
-	Slot time.Time `json:"slot"`
+	Slot time.Time `json:"slot"` // the new one; UTC
 }
 
 // String names the slot.

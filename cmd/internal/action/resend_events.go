@@ -121,7 +121,7 @@ func (a ResendEvents) do(ctx context.Context, tx Tx) (Report, error) {
 
 // Resent reports on ResendEvents.
 type Resent struct {
-	Again int64 `json:"again"`
+	Again int64 `json:"again"` // dead letters that are sent again
 }
 
 // String says how many are sent.

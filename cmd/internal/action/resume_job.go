@@ -72,7 +72,7 @@ func (a ResumeJob) do(ctx context.Context, tx Tx) (Report, error) {
 type Resumed struct {
 	JobExec      string     `json:"job_exec"`
 	Changed      bool       `json:"changed"`
-	OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
+	OverdueSince *time.Time `json:"overdue_since"` // the first past slot with rows for catch-up; null: there are none
 	self         string
 }
 

@@ -151,7 +151,7 @@ func (a Retry) do(ctx context.Context, tx Tx) (Report, error) {
 
 // Retried reports on Retry.
 type Retried struct {
-	Retried int64 `json:"retried"`
+	Retried int64 `json:"retried"` // checks that wait again
 	Waiting int64 `json:"waiting"` // they stayed in history, because their keys wait already
 }
 

@@ -191,12 +191,12 @@ func (a RunCheck) report(ctx context.Context, s *Store, before jobs.FutureJob, s
 
 // Ran reports on RunCheck.
 type Ran struct {
-	Slot    time.Time     `json:"slot"`    // in which it ran
-	Checked bool          `json:"ran"`     // false: it still waits in the slot
-	Outcome *jobs.Outcome `json:"outcome"` // null: it waits
-	Next    *time.Time    `json:"next_slot"`
-	Error   string        `json:"error"` // of the check; empty: none
-	Took    duration.Text `json:"took"`
+	Slot    time.Time     `json:"slot"`      // in which the check ran; UTC
+	Checked bool          `json:"ran"`       // false: it still waits in the slot
+	Outcome *jobs.Outcome `json:"outcome"`   // null: it waits
+	Next    *time.Time    `json:"next_slot"` // UTC; null: the check has ended
+	Error   string        `json:"error"`     // of the check; empty: none
+	Took    duration.Text `json:"took"`      // run time of the check
 	check   string
 	now     time.Time
 }

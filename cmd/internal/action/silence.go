@@ -99,8 +99,8 @@ func (tx Tx) silence(ctx context.Context, finding string, span time.Duration, be
 
 // Silenced reports on Silence and EndSilence.
 type Silenced struct {
-	Finding       string    `json:"finding"`
-	SilencedUntil time.Time `json:"silenced_until"`
+	Finding       string    `json:"finding"`        // the condition and, if it is about a job, a slash and the job
+	SilencedUntil time.Time `json:"silenced_until"` // UTC
 	ended         bool
 }
 

@@ -65,11 +65,11 @@ func (a TriggerSchedule) run(ctx context.Context, s *Store, _ string) (Report, e
 
 // Triggered reports on TriggerSchedule.
 type Triggered struct {
-	ID    string    `json:"id"`
+	ID    string    `json:"id"`              // of the schedule
 	Event string    `json:"event,omitempty"` // the id of the event
 	Time  time.Time `json:"time,omitzero"`   // of the event
 	Check string    `json:"check,omitempty"` // the item key of the enqueued check
-	Rows  *int64    `json:"rows"`            // of the statement
+	Rows  *int64    `json:"rows"`            // that the statement changed or returned; null: the schedule has no statement
 	says  string
 }
 

@@ -215,9 +215,9 @@ func tryQueries(ctx context.Context, queries []sqljob.Config) []error {
 
 // Tried is a query of sql_jobs that was checked, as JSON.
 type Tried struct {
-	Job      string `json:"job"`
+	Job      string `json:"job"`      // its name
 	Database string `json:"database"` // empty: that of the jobs
-	Problem  string `json:"problem"`  // empty: none
+	Problem  string `json:"problem"`  // why the query cannot run; empty: it can
 }
 
 // TryQueries checks for each query of sql_jobs whether it can run.

@@ -85,9 +85,7 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 				return err
 			}
 			warnUnused(c.Context(), f)
-			view := struct {
-				URL string `json:"url"`
-			}{server.URL()}
+			view := urlView{server.URL()}
 			if superuser {
 				view.URL = server.SuperuserURL()
 			}
@@ -99,10 +97,15 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 	return c
 }
 
+// urlView is the address of the private server, as JSON.
+type urlView struct {
+	URL string `json:"url"` // to connect with
+}
+
 // serverView is embedded.Status as JSON.
 type serverView struct {
 	embedded.Status
-	URL string `json:"url"`
+	URL string `json:"url"` // to connect with; empty: the server does not run
 }
 
 func printServer(ctx context.Context, f *factory.Factory, server *embedded.Server) error {

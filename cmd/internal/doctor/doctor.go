@@ -27,10 +27,10 @@ const (
 
 // Finding is one problem.
 type Finding struct {
-	Name     string   `json:"name"` // of the check
-	Severity Severity `json:"severity"`
-	What     string   `json:"what"` // is so
-	Do       string   `json:"do"`   // the command that mends it, or what to do
+	Name     string   `json:"name"`     // of the check
+	Severity Severity `json:"severity"` // note or action
+	What     string   `json:"what"`     // what was found
+	Do       string   `json:"do"`       // what mends it: a command, or a sentence
 }
 
 // Config configures Examine. DB, Name and Knows must be set; every other zero field means its default.

@@ -70,8 +70,8 @@ Like every other command, it names the session that holds a lock if it has waite
 
 // doctorView has the findings of doctor, as JSON.
 type doctorView struct {
-	OK       bool             `json:"ok"` // nothing needs action
-	Settings []settingView    `json:"settings"`
+	OK       bool             `json:"ok"`       // nothing needs action
+	Settings []settingView    `json:"settings"` // without defaults
 	Findings []doctor.Finding `json:"findings"`
 	Queries  []checks.Tried   `json:"queries"` // of sql_jobs, as far as they were tried
 }
@@ -79,7 +79,7 @@ type doctorView struct {
 // settingView is a setting that is not the default.
 type settingView struct {
 	config.Entry
-	Cron bool `json:"cron"` // sees it, too
+	Cron bool `json:"cron"` // cron sees it, too
 }
 
 // forget takes back that cron sees the settings, if a user of cron cannot read them.

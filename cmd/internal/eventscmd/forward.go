@@ -40,11 +40,11 @@ destination did not take all of its events: they are sent again.`,
 
 // forwardedView counts the events of a destination, as JSON.
 type forwardedView struct {
-	Destination string `json:"destination"`
-	Sent        int64  `json:"sent"`
-	Refused     int64  `json:"refused"`   // refusals; the events are tried again, or are dead letters
-	Elsewhere   bool   `json:"elsewhere"` // another process sends to the destination
-	Error       string `json:"error"`     // of the last try; empty: none
+	Destination string `json:"destination"` // the address, without secrets
+	Sent        int64  `json:"sent"`        // events that the destination accepted
+	Refused     int64  `json:"refused"`     // refusals; the events are tried again, or are dead letters
+	Elsewhere   bool   `json:"elsewhere"`   // another process sends to the destination
+	Error       string `json:"error"`       // of the last try; empty: none
 }
 
 func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {

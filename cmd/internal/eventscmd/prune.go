@@ -64,9 +64,11 @@ func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error 
 		if err != nil && n == 0 {
 			return err
 		}
-		view := struct {
-			Deleted int64 `json:"deleted"`
-		}{n}
-		return errors.Join(err, f.Pairs(view, table.Row{"deleted", n}))
+		return errors.Join(err, f.Pairs(prunedView{n}, table.Row{"deleted", n}))
 	})
+}
+
+// prunedView counts deleted events, as JSON.
+type prunedView struct {
+	Deleted int64 `json:"deleted"` // events
 }

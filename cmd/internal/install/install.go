@@ -68,7 +68,7 @@ type Setup struct {
 // File is one of the files to install.
 type File struct {
 	Path string `json:"path"` // relative to where such files are
-	Text string `json:"text"`
+	Text string `json:"text"` // the content
 }
 
 // ErrWidth is returned for slots that do not all begin at a full minute: neither cron nor a CronJob

@@ -116,15 +116,20 @@ func addJob(ctx context.Context, f *factory.Factory, o *addOptions) error {
 		if err := warnUnknown(ctx, f, db, c, job.JobExec); err != nil {
 			return err
 		}
-		view := struct {
-			ID     int64              `json:"id"`
-			Slot   time.Time          `json:"slot"`
-			Action jobs.EnqueueAction `json:"action"`
-		}{added.ID, added.Slot, added.Action}
+		view := addedView{added.ID, added.Slot, added.Action}
 		return f.Print(view, func() error {
 			return f.Table(table.Row{"SLOT", "ACTION", "ID"}, table.Row{view.Slot, string(view.Action), view.ID})
 		})
 	})
+}
+
+// addedView is jobs.EnqueueResult as JSON.
+type addedView struct {
+	ID   int64     `json:"id"`   // of the row
+	Slot time.Time `json:"slot"` // of the check; UTC
+	// Action is inserted, kept, replaced, pushed_back, recorded or, with the id and the slot of the check that ended as
+	// done, recent.
+	Action jobs.EnqueueAction `json:"action"`
 }
 
 // warnUnknown warns of a job that neither this binary nor a run knows, because its name may be

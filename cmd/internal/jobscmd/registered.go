@@ -35,26 +35,26 @@ The job of a rule is in the database instead; see "rules list".`,
 // definitionView is jobs.Definition as JSON.
 type definitionView struct {
 	Name        string        `json:"name"`
-	From        string        `json:"from"`  // go, http_jobs or sql_jobs
-	Group       string        `json:"group"` // empty: not by group
-	MaxChecks   int           `json:"max_checks"`
-	Timeout     duration.Text `json:"timeout"`
-	Horizon     duration.Text `json:"horizon"`
-	Retry       int           `json:"retry"`
-	MaxBackOff  int           `json:"max_back_off"` // slots
+	From        string        `json:"from"`         // go, http_jobs or sql_jobs
+	Group       string        `json:"group"`        // the family of a job that is checked by group; empty: it is not
+	MaxChecks   int           `json:"max_checks"`   // checks of a row that do not fail, at most
+	Timeout     duration.Text `json:"timeout"`      // of one check
+	Horizon     duration.Text `json:"horizon"`      // how far ahead a next check may be
+	Retry       int           `json:"retry"`        // errors in a row that are tried again; one more gives the row up
+	MaxBackOff  int           `json:"max_back_off"` // the longest pause after an error, in slots
 	Deadline    duration.Text `json:"deadline"`     // 0s: none
-	SLA         duration.Text `json:"sla"`          // 0s: none
+	SLA         duration.Text `json:"sla"`          // how late a check may begin; 0s: no SLA
 	Within      duration.Text `json:"within"`       // 0s: the first slot
-	BatchSize   int           `json:"batch_size"`   // 0: a page
+	BatchSize   int           `json:"batch_size"`   // rows of one call at most; 0: a page
 	Concurrency int           `json:"concurrency"`  // 0: no limit of its own
 	AtMost      int           `json:"at_most"`      // 0: no limit
 	PerSecond   int           `json:"per_second"`   // 0: no limit
 	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
-	Priority    int           `json:"priority"`
-	OwnPool     bool          `json:"own_pool"` // the option WithPool
-	Misfire     jobs.Misfire  `json:"misfire"`
-	Crontab     string        `json:"crontab"` // of a periodic function; empty: the job has no crontab
-	Zone        string        `json:"zone"`    // of the crontab; empty: the one that it names, or UTC
+	Priority    int           `json:"priority"`     // jobs of a higher one are checked first
+	OwnPool     bool          `json:"own_pool"`     // its checks use connections of their own pool
+	Misfire     jobs.Misfire  `json:"misfire"`      // what catch-up does: run, defer, skip or, of a periodic function, each
+	Crontab     string        `json:"crontab"`      // of a periodic function; empty: the job has no crontab
+	Zone        string        `json:"zone"`         // of the crontab; empty: the one that it names, or UTC
 }
 
 func listRegistered(f *factory.Factory) error {

@@ -236,8 +236,8 @@ func newCmdPrint(f *factory.Factory) *cobra.Command {
 // schemaView is the script that makes a schema, as JSON.
 type schemaView struct {
 	Schema  string `json:"schema"`
-	Version int    `json:"version"`
-	Script  string `json:"script"`
+	Version int    `json:"version"` // that the script makes
+	Script  string `json:"script"`  // SQL
 }
 
 func printSchema(f *factory.Factory) error {

@@ -31,7 +31,7 @@ type roleView struct {
 // scriptView is the script that makes the roles, as JSON.
 type scriptView struct {
 	Schema string `json:"schema"`
-	Script string `json:"script"`
+	Script string `json:"script"` // SQL
 }
 
 func newCmdRoles(f *factory.Factory) *cobra.Command {

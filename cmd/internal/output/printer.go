@@ -38,7 +38,7 @@ type Printer struct {
 	Out io.Writer
 	// Format is the value of --output.
 	Format string
-	// Printed sees what Print prints as JSON: a test holds docs/json.md against it. Optional.
+	// Printed sees what Print prints as JSON: a test makes json.schema.json from it. Optional.
 	Printed func(v any)
 
 	answer *any // gets what Print would print as JSON; see Into

@@ -32,10 +32,10 @@ func NewCmdReceivers(f *factory.Factory) *cobra.Command {
 
 // view is a receiver as JSON.
 type view struct {
-	Receiver  string `json:"receiver"`
-	Address   string `json:"address"` // without secrets
-	PerMinute int    `json:"per_minute"`
-	Alerts    bool   `json:"alerts"` // it is told of findings
+	Receiver  string `json:"receiver"`   // its name in the settings
+	Address   string `json:"address"`    // without secrets
+	PerMinute int    `json:"per_minute"` // how many messages it gets in a minute, at most
+	Alerts    bool   `json:"alerts"`     // it is told of findings
 }
 
 func newCmdList(f *factory.Factory) *cobra.Command {
@@ -102,13 +102,16 @@ func test(ctx context.Context, f *factory.Factory, o testOptions) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiver %s (%s) did not take the message: %w", to.Name, to.URL, err)
 	}
-	tested := struct {
-		Receiver string `json:"receiver"`
-		Address  string `json:"address"` // without secrets
-		Answer   string `json:"answer"`  // of the service; empty: it took the message without a word
-	}{to.Name, to.URL.String(), answer}
+	tested := testedView{to.Name, to.URL.String(), answer}
 	text := fmt.Sprintf("%s (%s) took the message. It answered: %s", to.Name, to.URL, cmp.Or(answer, "nothing more"))
 	return f.Say(tested, strings.Map(plain.Printable, strings.Join(strings.Fields(text), " ")))
+}
+
+// testedView is a receiver that took a message, as JSON.
+type testedView struct {
+	Receiver string `json:"receiver"` // its name in the settings
+	Address  string `json:"address"`  // without secrets
+	Answer   string `json:"answer"`   // of the service; empty: it took the message without a word
 }
 
 // find returns a receiver of the settings.

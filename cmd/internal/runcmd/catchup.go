@@ -180,21 +180,21 @@ func printCaught(f *factory.Factory, view caughtView) error {
 
 // caughtView is slots.Caught as JSON.
 type caughtView struct {
-	Mode      slots.Mode   `json:"mode"`
+	Mode      slots.Mode   `json:"mode"` // run, defer or expire
 	DryRun    bool         `json:"dry_run"`
-	Empty     int64        `json:"empty"`
+	Empty     int64        `json:"empty"` // empty missed slots that were closed
 	Checked   int64        `json:"checked"`
 	Failed    int64        `json:"failed"`
-	Slots     []caughtSlot `json:"slots"`
+	Slots     []caughtSlot `json:"slots"`      // the oldest 1,000
 	MoreSlots int64        `json:"more_slots"` // slots with rows that Slots does not list
-	Jobs      []jobSum     `json:"jobs"`       // what catch-up has left or would take in Slots, by job
+	Jobs      []jobSum     `json:"jobs"`       // the rows of Slots that catch-up has left, or would take with --dry-run, by job
 }
 
 // jobSum is the remaining work of a job in all slots of the list.
 type jobSum struct {
 	JobExec string `json:"job_exec"`
-	Waiting int64  `json:"waiting"`
-	Slots   int64  `json:"slots"`
+	Waiting int64  `json:"waiting"`  // rows; those of each slot are counted as in status
+	Slots   int64  `json:"slots"`    // in which the rows wait
 	AtLeast bool   `json:"at_least"` // counting stopped at waiting: there are that many or more
 }
 
@@ -202,7 +202,7 @@ func (s jobSum) count() ledger.Count { return ledger.Count{N: s.Waiting, AtLeast
 
 type caughtSlot struct {
 	Slot   time.Time   `json:"slot"`
-	Was    slots.State `json:"was"`
+	Was    slots.State `json:"was"`    // missed, open or done (with stragglers)
 	Result *resultView `json:"result"` // null: not worked on
 	remainingView
 }

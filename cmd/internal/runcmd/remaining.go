@@ -26,8 +26,8 @@ import (
 // remainingView is the remaining work in a slot that catch-up has not finished, or would work on in a
 // dry run.
 type remainingView struct {
-	Waiting *int64   `json:"waiting"`  // rows; null: nothing is left
-	Jobs    []string `json:"jobs"`     // of these rows
+	Waiting *int64   `json:"waiting"`  // rows that are left in the slot, counted as in status; null: none is left
+	Jobs    []string `json:"jobs"`     // the jobs of these rows
 	Live    bool     `json:"live"`     // a run works on the slot, and catch-up leaves it to that run
 	AtLeast bool     `json:"at_least"` // counting stopped at waiting: there are that many or more
 }
@@ -77,7 +77,9 @@ func sum(found []action.FoundSlot) []jobSum {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(sums), func(a, b jobSum) int { return cmp.Compare(a.JobExec, b.JobExec) })
+	list := slices.AppendSeq([]jobSum{}, maps.Values(sums)) // as JSON an empty list, not null
+	slices.SortFunc(list, func(a, b jobSum) int { return cmp.Compare(a.JobExec, b.JobExec) })
+	return list
 }
 
 // was returns the state in which catch-up found a slot.

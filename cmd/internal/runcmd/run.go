@@ -175,7 +175,7 @@ func stoppedBy(ctx context.Context, err error) error {
 // resultView is a slots.Result as JSON.
 type resultView struct {
 	slots.Result
-	Took duration.Text `json:"took"`
+	Took duration.Text `json:"took"` // how long this runner worked on the slot
 }
 
 func newResultView(r slots.Result) resultView {

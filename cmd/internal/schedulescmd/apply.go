@@ -93,17 +93,17 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 // appliedView counts and lists the changes of apply, as JSON.
 type appliedView struct {
 	DryRun    bool          `json:"dry_run"`
-	Created   int           `json:"created"`
-	Updated   int           `json:"updated"`
-	Deleted   int           `json:"deleted"`
-	Unchanged int           `json:"unchanged"`
-	Changes   []appliedItem `json:"changes"`
-	NotListed int           `json:"not_listed"`
+	Created   int           `json:"created"`    // schedules
+	Updated   int           `json:"updated"`    // schedules
+	Deleted   int           `json:"deleted"`    // schedules that the file does not have, with --prune
+	Unchanged int           `json:"unchanged"`  // schedules
+	Changes   []appliedItem `json:"changes"`    // at most 10,000
+	NotListed int           `json:"not_listed"` // schedules that the file does not have, and which stay
 }
 
 type appliedItem struct {
-	ID     string          `json:"id"`
-	Action schedule.Action `json:"action"`
+	ID     string          `json:"id"`     // of the schedule
+	Action schedule.Action `json:"action"` // create, update or delete
 }
 
 // maxApplied bounds the listed changes, and so memory.

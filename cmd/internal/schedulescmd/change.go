@@ -176,16 +176,19 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 				if err := s.Delete(c.Context(), db, args[0], int(version)); err != nil {
 					return err
 				}
-				view := struct {
-					ID      string `json:"id"`
-					Deleted bool   `json:"deleted"`
-				}{args[0], true}
+				view := deletedView{args[0], true}
 				return f.Say(view, view.ID+" is deleted")
 			})
 		},
 	})
 	ifVersionVar(c, &version)
 	return c
+}
+
+// deletedView is a schedule that is gone, as JSON.
+type deletedView struct {
+	ID      string `json:"id"`      // of the schedule
+	Deleted bool   `json:"deleted"` // true
 }
 
 func newCmdPause(f *factory.Factory) *cobra.Command {

@@ -96,9 +96,9 @@ func previewSchedule(ctx context.Context, f *factory.Factory, o previewOptions) 
 
 // previewView is an instant of a schedule as JSON.
 type previewView struct {
-	Instant time.Time `json:"instant"`
-	Slot    time.Time `json:"slot"`
-	Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
+	Instant time.Time `json:"instant"` // UTC
+	Slot    time.Time `json:"slot"`    // the slot that publishes it; UTC
+	Local   time.Time `json:"local"`   // the instant by the clocks of the schedule's time zone: the only one not in UTC
 }
 
 // printInstants prints each instant at once, because their number is unbounded.

@@ -29,16 +29,19 @@ ahead of their instants are published again, with the same ids.`,
 	})
 }
 
+// rewoundView counts what was set back, as JSON.
+type rewoundView struct {
+	Slots     int64 `json:"slots"`     // removed from the ledger
+	Schedules int   `json:"schedules"` // set back to now
+}
+
 func rewind(ctx context.Context, f *factory.Factory) error {
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
 		ledger, err := database.Ledger(ctx, f, db)
 		if err != nil {
 			return err
 		}
-		var view struct {
-			Slots     int64 `json:"slots"`
-			Schedules int   `json:"schedules"`
-		}
+		var view rewoundView
 		// The schedules first, because the ledger shows which to rewind.
 		if view.Schedules, err = s.Rewind(ctx, db); err == nil {
 			view.Slots, err = ledger.Rewind(ctx)

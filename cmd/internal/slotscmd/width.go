@@ -74,9 +74,12 @@ func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
 		f.Log().WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",
 			"setting", duration.Text(want).String(), "origin", f.Origin("slots.width"))
 	}
-	view := struct {
-		Width duration.Text `json:"width"`
-		Moved int64         `json:"moved"`
-	}{duration.Text(g.Width()), moved}
+	view := widthView{duration.Text(g.Width()), moved}
 	return f.Pairs(view, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
+}
+
+// widthView is a new grid as JSON.
+type widthView struct {
+	Width duration.Text `json:"width"` // the new one
+	Moved int64         `json:"moved"` // rows that were off the new grid
 }

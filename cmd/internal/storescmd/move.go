@@ -54,22 +54,22 @@ waits in the other store, the waiting row stays unchanged, and the row that arri
 
 // movedView is stores.Moved as JSON.
 type movedView struct {
-	Store     string      `json:"store"`
-	Finished  int64       `json:"finished"`
-	Rows      int64       `json:"rows"`
-	Schedules int64       `json:"schedules"`
+	Store     string      `json:"store"`     // that the rows left
+	Finished  int64       `json:"finished"`  // rows of an earlier move that have arrived now
+	Rows      int64       `json:"rows"`      // that were moved
+	Schedules int64       `json:"schedules"` // that were moved
 	To        []movedInto `json:"to"`
-	Replaced  int64       `json:"replaced"`
-	Cancelled int64       `json:"cancelled"`
-	Keyless   int64       `json:"keyless"`
-	Left      *int64      `json:"left"` // null: the store could not be asked
+	Replaced  int64       `json:"replaced"`  // rows whose key waited in the other store already
+	Cancelled int64       `json:"cancelled"` // rows that were cancelled on their way
+	Keyless   int64       `json:"keyless"`   // rows whose payload lacks the field that chooses a store; they stay
+	Left      *int64      `json:"left"`      // rows that stay, counted up to 10,000; null: the store could not be asked
 }
 
 // movedInto counts what one store has got.
 type movedInto struct {
 	Store  string   `json:"store"`
-	Moved  int64    `json:"moved"`
-	Paused []string `json:"paused"`
+	Moved  int64    `json:"moved"`  // rows and schedules
+	Paused []string `json:"paused"` // jobs that were paused in it
 }
 
 func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOptions) error {

@@ -72,17 +72,17 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 type storeState struct {
 	Name      string        `json:"name"`
 	Database  view.Database `json:"database"`
-	State     string        `json:"state"`          // active, draining, empty (it may leave), not migrated, or down
-	Error     string        `json:"error"`          // of one that is down or not migrated
-	Since     *time.Time    `json:"draining_since"` // null: it is not
-	By        string        `json:"draining_by"`
-	Waiting   int64         `json:"waiting"`
-	Schedules int64         `json:"schedules"`
-	Leaving   int64         `json:"leaving"`
-	Arriving  int64         `json:"arriving"`
-	OpenSlots int64         `json:"open_slots"`
-	Unread    bool          `json:"unread_events"`
-	LastSlot  *time.Time    `json:"last_slot"` // null: none was run
+	State     string        `json:"state"`          // active, draining, empty (may be removed), not migrated, or down
+	Error     string        `json:"error"`          // why it is down or not migrated; empty: it is neither
+	Since     *time.Time    `json:"draining_since"` // UTC; null: it is not draining
+	By        string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
+	Waiting   int64         `json:"waiting"`        // rows, counted up to 10,000; 0 if Error is not empty, like the next four
+	Schedules int64         `json:"schedules"`      // counted up to 10,000
+	Leaving   int64         `json:"leaving"`        // rows on their way to another store, counted up to 10,000
+	Arriving  int64         `json:"arriving"`       // rows on their way from another store, counted up to 10,000
+	OpenSlots int64         `json:"open_slots"`     // counted up to 10,000
+	Unread    bool          `json:"unread_events"`  // a consumer has not acknowledged the whole outbox
+	LastSlot  *time.Time    `json:"last_slot"`      // the newest in the ledger; UTC; null: none was run
 }
 
 func newCmdList(f *factory.Factory) *cobra.Command {
@@ -208,15 +208,18 @@ list" shows.`,
 	return c
 }
 
+// drainedStore describes a store for stores drain.
+type drainedStore struct {
+	Store    string `json:"store"`    // its name
+	Draining bool   `json:"draining"` // it gets no new rows
+	Changed  bool   `json:"changed"`  // false: it was so before
+}
+
 func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name string, undo bool) error {
 	if err := answers(f, set, name); err != nil {
 		return err
 	}
-	view := struct {
-		Store    string `json:"store"`
-		Draining bool   `json:"draining"`
-		Changed  bool   `json:"changed"`
-	}{Store: name, Draining: !undo}
+	view := drainedStore{Store: name, Draining: !undo}
 	mark := set.Drain
 	if undo {
 		mark = set.Undrain

@@ -8,13 +8,13 @@ import (
 
 // Alert is alert.Known as JSON.
 type Alert struct {
-	Finding       string     `json:"finding"`
-	Text          string     `json:"text"`
-	Since         *time.Time `json:"since"`          // null: it is silenced, and not there
-	ToldAt        *time.Time `json:"told_at"`        // null: no message has told it
-	SilencedUntil *time.Time `json:"silenced_until"` // null: it is not silenced
-	SilencedBy    string     `json:"silenced_by"`
-	Because       string     `json:"because"`
+	Finding       string     `json:"finding"`        // the condition and, if it is about a job, a slash and the job
+	Text          string     `json:"text"`           // what is wrong
+	Since         *time.Time `json:"since"`          // UTC; null: it is silenced, and not there
+	ToldAt        *time.Time `json:"told_at"`        // UTC; null: no message has told it
+	SilencedUntil *time.Time `json:"silenced_until"` // UTC; null: it is not silenced
+	SilencedBy    string     `json:"silenced_by"`    // the actor; without one, the role; empty: it is not silenced
+	Because       string     `json:"because"`        // the reason of the silence; empty: none
 }
 
 // NewAlerts returns the findings that were told and are not over, and those that are silenced.

@@ -13,27 +13,27 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-// Check is jobs.FutureJob as JSON.
+// Check is jobs.FutureJob as JSON. It waits for its slot.
 type Check struct {
-	NextCheckAt time.Time `json:"next_check_at"`
-	State       State     `json:"state"`
+	NextCheckAt time.Time `json:"next_check_at"` // its slot; UTC
+	State       State     `json:"state"`         // waiting or paused
 	CheckData
 }
 
 // CheckData holds the fields that waiting and ended checks have in common.
 type CheckData struct {
-	ID int64 `json:"id"`
+	ID int64 `json:"id"` // of the row: a key gets a new one each time it is enqueued while it does not wait
 	jobs.Key
 	Anonymous    bool            `json:"anonymous"`
-	GroupKey     string          `json:"group_key"`
-	FirstCheckAt time.Time       `json:"first_check_at"`
-	CheckCount   int             `json:"check_count"`
-	ErrorCount   int             `json:"error_count"`
-	LastError    string          `json:"last_error"`
-	Spent        duration.Text   `json:"spent"`
-	Payload      json.RawMessage `json:"payload"`
-	EnqueuedAt   time.Time       `json:"enqueued_at"`
-	EnqueuedBy   string          `json:"enqueued_by"`
+	GroupKey     string          `json:"group_key"`      // checks of a group are run together; empty: none
+	FirstCheckAt time.Time       `json:"first_check_at"` // the slot of its first check; UTC
+	CheckCount   int             `json:"check_count"`    // checks that did not fail
+	ErrorCount   int             `json:"error_count"`    // errors in a row
+	LastError    string          `json:"last_error"`     // empty: none
+	Spent        duration.Text   `json:"spent"`          // run time of all checks
+	Payload      json.RawMessage `json:"payload"`        // any JSON value; null: none
+	EnqueuedAt   time.Time       `json:"enqueued_at"`    // when it was requested; UTC
+	EnqueuedBy   string          `json:"enqueued_by"`    // the database role
 }
 
 // NewCheckData returns the common fields of a check.
@@ -57,14 +57,13 @@ func writable(text json.RawMessage) json.RawMessage {
 
 // Ended is admin.HistoryRow as JSON.
 type Ended struct {
-	FinishedAt time.Time     `json:"finished_at"`
-	Outcome    jobs.Outcome  `json:"outcome"`
-	Slot       time.Time     `json:"slot"`
-	Lateness   duration.Text `json:"lateness"`
-	Duration   duration.Text `json:"duration"`
-	Runner     string        `json:"runner"`
-	// Attempts are the checks that failed and were tried again.
-	Attempts []admin.FailedAttempt `json:"attempts"`
+	FinishedAt time.Time             `json:"finished_at"` // UTC
+	Outcome    jobs.Outcome          `json:"outcome"`     // done, cancelled, replaced, failed, max_checks, horizon, past, deadline or skipped
+	Slot       time.Time             `json:"slot"`        // of the last check; UTC
+	Lateness   duration.Text         `json:"lateness"`    // from its slot to the start of the last check
+	Duration   duration.Text         `json:"duration"`    // run time of the last check
+	Runner     string                `json:"runner"`      // of the last check
+	Attempts   []admin.FailedAttempt `json:"attempts"`    // checks that failed and were tried again, of the newest 20 entries of the timeline
 	// Acked tells who has acknowledged that the check failed; null: no operator has.
 	Acked *admin.Acked `json:"acked"`
 	CheckData

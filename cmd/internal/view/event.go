@@ -9,11 +9,11 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-// Event is admin.TimelineEntry as the JSON of commands and of the API. Durations are texts, and null stands for none.
+// Event is admin.TimelineEntry as JSON. An entry is a line of why.
 type Event struct {
 	ID        int64  `json:"id"` // of the row: a key gets a new ID each time it is enqueued while it does not wait
 	JobExec   string `json:"job_exec"`
-	ItemKey   string `json:"item_key"`
+	ItemKey   string `json:"item_key"` // usually empty
 	Anonymous bool   `json:"anonymous"`
 
 	// What is one of these, or an Outcome:
@@ -30,13 +30,12 @@ type Event struct {
 	What string    `json:"what"`
 	Slot time.Time `json:"slot"` // the slot of the row; for enqueued, the first
 
-	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
-	By    string `json:"by"`
-	App   string `json:"application_name"`
-	Actor string `json:"actor"`
+	By    string `json:"by"`               // the database role; empty: a run
+	App   string `json:"application_name"` // application_name of the session; empty: none, or a run
+	Actor string `json:"actor"`            // the person or program that the session named; empty: none
 
 	Runner string `json:"runner"`
-	Error  string `json:"error"`
+	Error  string `json:"error"` // of the check; empty: it did not fail
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.
@@ -56,13 +55,13 @@ type Event struct {
 	// ended as done in that time, perhaps with this end.
 	LeftOut bool `json:"left_out"`
 
-	// For moved: the names of the stores, given by the operator who moved the row.
+	// Of moved: the names of the stores, given by the operator who moved the row. Empty: the row was not moved.
 	MovedFrom string `json:"moved_from"`
-	MovedTo   string `json:"moved_to"`
+	MovedTo   string `json:"moved_to"` // of moved: the store that the row came to
 	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
 	// row got another key: its timeline goes on there.
 	KeyBefore string `json:"key_before"`
-	KeyAfter  string `json:"key_after"`
+	KeyAfter  string `json:"key_after"` // of a check that ended because its row got another key: that key
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
 	// done. Empty: it was not opened, or this entry has no slot.
@@ -79,9 +78,9 @@ type Event struct {
 	For      *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
 	Within   *duration.Text `json:"within"`        // null: the row had no window
 	Lateness *duration.Text `json:"lateness"`      // null: no check
-	Duration *duration.Text `json:"duration"`
-	OpenedAt *time.Time     `json:"opened_at"`
-	ClosedAt *time.Time     `json:"closed_at"`
+	Duration *duration.Text `json:"duration"`      // run time of the check; null: no check
+	OpenedAt *time.Time     `json:"opened_at"`     // when the slot was opened; UTC; null: it was not
+	ClosedAt *time.Time     `json:"closed_at"`     // when the slot was done; UTC; null: it is not
 }
 
 // NewEvent returns an event as JSON.
@@ -107,16 +106,16 @@ func NewEvent(e admin.TimelineEntry) Event {
 type DeadLetter struct {
 	Number      int64           `json:"number"`      // the order in which they are sent again
 	Destination string          `json:"destination"` // that refused it
-	ID          string          `json:"id"`
-	Source      string          `json:"source"`
-	Type        string          `json:"type"`
-	Subject     string          `json:"subject"`
-	Time        *time.Time      `json:"time"`
-	Data        json.RawMessage `json:"data"`
-	Refusals    int             `json:"refusals"` // 0: it is held back
-	Error       string          `json:"error"`
-	RefusedAt   time.Time       `json:"refused_at"`
-	DeadAt      time.Time       `json:"dead_at"`
+	ID          string          `json:"id"`          // of the event
+	Source      string          `json:"source"`      // of the event
+	Type        string          `json:"type"`        // of the event
+	Subject     string          `json:"subject"`     // of the event
+	Time        *time.Time      `json:"time"`        // of the event; UTC; null: none
+	Data        json.RawMessage `json:"data"`        // of the event; null: none
+	Refusals    int             `json:"refusals"`    // 0: it is held back behind another one
+	Error       string          `json:"error"`       // of the last refusal
+	RefusedAt   time.Time       `json:"refused_at"`  // when it was first refused, or held back; UTC
+	DeadAt      time.Time       `json:"dead_at"`     // since when it is in the list; UTC
 }
 
 // NewDeadLetter returns a dead letter as JSON.

@@ -11,19 +11,19 @@ import (
 
 // Rule is a rule that was applied, as JSON.
 type Rule struct {
-	Name      string     `json:"name"`
-	Table     string     `json:"table"`
-	State     string     `json:"state"` // applying, active or removing
-	Version   int        `json:"version"`
-	AppliedAt *time.Time `json:"applied_at"` // null: an apply is at work, or has died
-	AppliedBy string     `json:"applied_by"`
-	PausedAt  *time.Time `json:"paused_at"` // null: it is not paused
+	Name      string     `json:"name"`       // of the rule
+	Table     string     `json:"table"`      // with its schema
+	State     string     `json:"state"`      // applying (an apply is at work, or has died), active or removing
+	Version   int        `json:"version"`    // raised by each apply that changes the rule
+	AppliedAt *time.Time `json:"applied_at"` // UTC; null: an apply is at work, or has died
+	AppliedBy string     `json:"applied_by"` // the database role
+	PausedAt  *time.Time `json:"paused_at"`  // UTC; null: it is not paused
 	Steps     []RuleStep `json:"steps"`
 }
 
 // RuleStep is a step of a rule, as JSON. At least one of Event, SQL, Job and Notify is set.
 type RuleStep struct {
-	Name     string `json:"name"`
+	Name     string `json:"name"`     // of the step
 	When     string `json:"when"`     // such as "after 3 business days of berlin"
 	After    string `json:"after"`    // empty: Before or Interval is set. With Interval, the least delay
 	Before   string `json:"before"`   // empty: After or Interval is set
@@ -31,29 +31,29 @@ type RuleStep struct {
 	Every    string `json:"every"`    // empty: the step fires once
 	Times    int    `json:"times"`    // 0: a step with Every fires until the row is done
 	Calendar string `json:"calendar"` // empty: plain time
-	Event    string `json:"event"`
-	SQL      string `json:"sql"`
-	Job      string `json:"job"`
-	Notify   string `json:"notify"` // the receiver of a message; empty: none
-	Text     string `json:"text"`   // the template of the message; empty: the default
-	To       string `json:"to"`     // the template of its recipient; empty: the receiver says who
-	Digest   string `json:"digest"` // when it is sent together with others; empty: at once
+	Event    string `json:"event"`    // the type of the event; of event, sql, job and notify one is set, the others are empty
+	SQL      string `json:"sql"`      // the statement
+	Job      string `json:"job"`      // of which a check is enqueued
+	Notify   string `json:"notify"`   // the receiver of a message; empty: none
+	Text     string `json:"text"`     // the template of the message; empty: the default
+	To       string `json:"to"`       // the template of its recipient; empty: the receiver says who
+	Digest   string `json:"digest"`   // when it is sent together with others; empty: at once
 }
 
 // RuleDetail is a rule with what waits for it and what it did, as JSON.
 type RuleDetail struct {
 	Rule
-	Key     string   `json:"key"`
-	Since   string   `json:"since"`
-	Done    string   `json:"done"`
-	Where   string   `json:"where"` // empty: all rows
-	Payload []string `json:"payload"`
+	Key     string   `json:"key"`      // a column or several, as in the file
+	Since   string   `json:"since"`    // a column or an expression, as in the file
+	Done    string   `json:"done"`     // a column or a condition, as in the file
+	Where   string   `json:"where"`    // empty: all rows
+	Payload []string `json:"payload"`  // the columns
 	Zone    string   `json:"timezone"` // empty: UTC
 	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
 	Recheck string   `json:"recheck"`  // how often to look for a moved clock in other tables; empty: 5m, never with Also
 	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
-	AtOnce  bool     `json:"at_once"`
+	AtOnce  bool     `json:"at_once"`  // cancel: at-once
 
 	Recovered string            `json:"recovered"`        // the type of the event; empty: not set
 	Over      string            `json:"recovered_notify"` // the receiver of the message; empty: not set

@@ -45,9 +45,9 @@ func ClaimRow(c ledger.Claim) []any {
 // Waiting counts the waiting rows of a job in a slot.
 type Waiting struct {
 	JobExec    string `json:"job_exec"`
-	Waiting    int64  `json:"waiting"`
-	State      State  `json:"state"`
-	Registered bool   `json:"registered"` // false: this binary leaves the rows to another one
+	Waiting    int64  `json:"waiting"`    // rows that wait
+	State      State  `json:"state"`      // waiting or paused
+	Registered bool   `json:"registered"` // this binary has the job; false: it leaves the rows to another one
 	AtLeast    bool   `json:"at_least"`   // counting stopped at waiting: there are that many or more
 }
 

@@ -19,29 +19,29 @@ type Status struct {
 	Database     Database         `json:"database"`
 	OK           bool             `json:"ok"` // there are no findings
 	Findings     []health.Finding `json:"findings"`
-	Now          time.Time        `json:"now"`
+	Now          time.Time        `json:"now"` // by the clock of the database; UTC
 	Width        duration.Text    `json:"width"`
-	Since        time.Time        `json:"since"` // the beginning of the ledger
-	CurrentSlot  time.Time        `json:"current_slot"`
+	Since        time.Time        `json:"since"`         // the beginning of the ledger
+	CurrentSlot  time.Time        `json:"current_slot"`  // the slot that has begun; UTC
 	CurrentState slots.State      `json:"current_state"` // empty: no run has opened it yet
-	NextSlot     time.Time        `json:"next_slot"`
+	NextSlot     time.Time        `json:"next_slot"`     // the slot that begins next; UTC
 	OverdueRows
-	Missed        []Trouble          `json:"missed"`
+	Missed        []Trouble          `json:"missed"`      // no run has opened them; of those with rows and of those without the oldest 1,000
 	MoreMissed    int64              `json:"more_missed"` // missed slots that missed leaves out
 	MoreOpen      int64              `json:"more_open"`   // open slots that left_open leaves out
-	LeftOpen      []Trouble          `json:"left_open"`
-	Stragglers    []Trouble          `json:"stragglers"`
-	Running       []Trouble          `json:"running"`
+	LeftOpen      []Trouble          `json:"left_open"`   // no run works on them, and they are not done; the oldest 1,000
+	Stragglers    []Trouble          `json:"stragglers"`  // done slots to which rows came after they were closed
+	Running       []Trouble          `json:"running"`     // past slots that a run works on
 	Paused        []admin.PausedJob  `json:"paused"`
-	Claims        []ledger.Claim     `json:"claims"`
-	ClaimsLive    int                `json:"claims_live"` // of rows
-	ClaimsExpired int                `json:"claims_expired"`
+	Claims        []ledger.Claim     `json:"claims"`         // of open slots
+	ClaimsLive    int                `json:"claims_live"`    // claims with rows whose lease has not ended
+	ClaimsExpired int                `json:"claims_expired"` // claims with rows whose lease has ended
 	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that are not registered here
 	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unregistered
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
 
-	LastRun *ledger.LastRun `json:"last_run"` // the run that did something last; null: none
+	LastRun *ledger.LastRun `json:"last_run"` // the run that did something last; null: none did
 	// the session whose lock rows of the current slot have waited for; empty: none
 	WaitedFor string `json:"waited_for"`
 
@@ -149,7 +149,7 @@ func TimeOrNil(t time.Time) *time.Time {
 type Database struct {
 	Private string `json:"private"` // the directory of the private database; empty: another one
 	pgsql.Server
-	Schema string `json:"schema"`
+	Schema string `json:"schema"` // that has prescient's tables
 }
 
 // String returns a text such as "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18".

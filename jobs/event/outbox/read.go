@@ -94,9 +94,9 @@ func scan(row *sql.Rows, s *Stored) error {
 
 // Consumer is a named reader of the outbox.
 type Consumer struct {
-	Name     string    `json:"consumer"`
+	Name     string    `json:"consumer"` // of the reader
 	Position Position  `json:"position"` // everything up to here is acknowledged
-	AckedAt  time.Time `json:"acked_at"`
+	AckedAt  time.Time `json:"acked_at"` // when it last acknowledged an event; UTC
 	// Ahead means that Position is another server's, as after a restore from a dump: the consumer
 	// gets no event, and cannot acknowledge one, until Renumber.
 	Ahead bool `json:"ahead"`

@@ -96,7 +96,7 @@ type View struct {
 	Text string `json:"text,omitempty"`
 	// How many rows the statement changed or returned at the last instant. Missing: none.
 	Rows  int64          `json:"rows,omitempty"`
-	State schedule.State `json:"state"`
+	State schedule.State `json:"state"` // active, paused or ended
 	// Starts at 1 and rises by one with each change.
 	Version int `json:"version"`
 	// The instant that is published next; null unless active.
@@ -111,11 +111,11 @@ type View struct {
 	Dropped int64 `json:"dropped"`
 	// The consecutive slots in which publishing failed.
 	ErrorCount int    `json:"error_count"`
-	LastError  string `json:"last_error"`
+	LastError  string `json:"last_error"` // The last error of publishing. Empty: none.
 	// When job schedule was paused, and with it the publishing of all schedules; null: it is not paused.
 	PublishingPausedAt *time.Time `json:"publishing_paused_at"`
-	CreatedAt          time.Time  `json:"created_at"`
-	UpdatedAt          time.Time  `json:"updated_at"`
+	CreatedAt          time.Time  `json:"created_at"` // UTC
+	UpdatedAt          time.Time  `json:"updated_at"` // When the schedule was last changed; UTC.
 }
 
 // NewView returns the View of a schedule.

@@ -128,17 +128,20 @@ func document(base string, comments map[string]string) (web.Object, map[string]s
 			"ETag":     {"description": "The version, in quotes.", "required": true, "schema": text},
 			"Location": {"description": "The path of the schedule.", "required": true, "schema": text},
 		},
-		Problems: problems, Own: []string{"httpapi"}, Comments: comments,
-		Names: map[reflect.Type]string{
-			reflect.TypeFor[View](): "Schedule", reflect.TypeFor[page](): "SchedulePage",
-			reflect.TypeFor[bulkRequest](): "Changes", reflect.TypeFor[bulkChange](): "Change",
-			reflect.TypeFor[bulkResult](): "ChangesResult", reflect.TypeFor[bulkFailure](): "ChangeError",
-		},
-		Enums: map[reflect.Type]any{
-			reflect.TypeFor[schedule.State]():        states,
-			reflect.TypeFor[schedule.Misfire]():      []schedule.Misfire{schedule.All, schedule.Latest, schedule.Skip},
-			reflect.TypeFor[schedule.DeadlineFrom](): []schedule.DeadlineFrom{schedule.FromInstant, schedule.FromSlot},
-			reflect.TypeFor[schedule.Action]():       []schedule.Action{schedule.Create, schedule.Update, schedule.Delete},
+		Problems: problems,
+		Naming: web.Naming{
+			Own: []string{"httpapi"}, Comments: comments,
+			Names: map[reflect.Type]string{
+				reflect.TypeFor[View](): "Schedule", reflect.TypeFor[page](): "SchedulePage",
+				reflect.TypeFor[bulkRequest](): "Changes", reflect.TypeFor[bulkChange](): "Change",
+				reflect.TypeFor[bulkResult](): "ChangesResult", reflect.TypeFor[bulkFailure](): "ChangeError",
+			},
+			Enums: map[reflect.Type]any{
+				reflect.TypeFor[schedule.State]():        states,
+				reflect.TypeFor[schedule.Misfire]():      []schedule.Misfire{schedule.All, schedule.Latest, schedule.Skip},
+				reflect.TypeFor[schedule.DeadlineFrom](): []schedule.DeadlineFrom{schedule.FromInstant, schedule.FromSlot},
+				reflect.TypeFor[schedule.Action]():       []schedule.Action{schedule.Create, schedule.Update, schedule.Delete},
+			},
 		},
 	}.Document(new(api).routes())
 }

@@ -79,10 +79,13 @@ func document(base string, comments map[string]string) (web.Object, map[string]s
 			"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
 			"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
 			"and of a method that a path does not have (405, with the header Allow).",
-		Parameters: parameters, Problems: problems, Own: []string{"board", "api", "action"}, Comments: comments,
-		Enums: map[reflect.Type]any{
-			reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
-			reflect.TypeFor[jobs.Outcome](): jobs.Outcomes(),
+		Parameters: parameters, Problems: problems,
+		Naming: web.Naming{
+			Own: []string{"board", "api", "action"}, Comments: comments,
+			Enums: map[reflect.Type]any{
+				reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
+				reflect.TypeFor[jobs.Outcome](): jobs.Outcomes(),
+			},
 		},
 	}.Document(slices.Concat(new(api).storeRoutes(), new(api).routes()))
 }
