@@ -34,6 +34,9 @@ type Config struct {
 	Calendar string
 	// List collects Report.List, in memory.
 	List bool
+	// Record says where to read what the rule has fired since it was applied. Nil: the table alone says what it would
+	// have done.
+	Record *Record
 }
 
 // Run reads the rows of a rule's table, and says what each step would have done.
@@ -68,6 +71,7 @@ type test struct {
 	tallies []*tally // of the steps, then of the alternatives
 	over    *tally   // of the event of Rule.Recovered; nil: the rule has none
 	fired   []Fired
+	record  *record
 }
 
 func newTest(r rule.Applied, cfg Config) (*test, error) {
@@ -118,11 +122,22 @@ func (t *test) reset() {
 	for _, after := range t.cfg.After {
 		t.tallies = append(t.tallies, newTally(Step{When: rule.Step{After: after}.When()}))
 	}
+	t.record = newRecord(t.cfg.Record)
 }
 
 // read counts the rows of the table. Names without a schema are those of PostgreSQL, as in the
 // triggers of the rule.
 func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
+	if err := t.readRecord(ctx, tx); err != nil {
+		return err
+	}
+	if err := t.readTable(ctx, tx); err != nil {
+		return err
+	}
+	return t.resolve(ctx, tx)
+}
+
+func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 	setting := rule.ReadSettings
 	if role := t.rule.Rule.Role; role != "" {
 		setting += "; set local role " + pq.QuoteIdentifier(role)
@@ -134,31 +149,29 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 	query := fmt.Sprintf(`
 		select prescient_key, prescient_since,
 			case when prescient_done_at < 'infinity' then greatest(prescient_done_at, '0001-01-01Z') end,
-			prescient_done, prescient_lengths
+			prescient_done, prescient_lengths, coalesce(prescient_start, ''), prescient_about
 		from (
 			select %s::text as prescient_key, %s as prescient_since, %s as prescient_done_at, %s as prescient_done,
-				%s as prescient_lengths, %s as prescient_about
+				%s as prescient_lengths, %s as prescient_start, %s as prescient_about
 			from %s
 			offset 0
 		) as prescient_row
-		where prescient_about and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
-		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.WhereSQL(),
+		where (prescient_about or $3) and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
+		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(), f.WhereSQL(),
 		t.rule.Relation)
-	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before())
+	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before(), t.record.any())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var key string
-		var since time.Time
-		var done sql.NullTime
-		var doneNow bool
+		var r past
 		var lengths []sql.NullInt64
-		if err := rows.Scan(&key, &since, &done, &doneNow, pq.Array(&lengths)); err != nil {
-			return err
+		err := rows.Scan(&r.key, &r.since, &r.done, &r.doneNow, pq.Array(&lengths), &r.start, &r.about)
+		if r.lengths, r.since = expr.Lengths(lengths), r.since.UTC(); err == nil {
+			err = t.row(r)
 		}
-		if err := t.row(key, since, done, doneNow, expr.Lengths(lengths)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -191,90 +204,127 @@ func (t *test) begun(since time.Time, timing *rule.Timing) bool {
 	return false
 }
 
+// past is a row of the table, as it is now.
+type past struct {
+	key     string
+	since   time.Time
+	start   string // the value behind since, if it has no time zone
+	done    sql.NullTime
+	doneNow bool // by a condition
+	about   bool // false: Rule.Where has left it out since
+	lengths []*expr.Length
+	fired   map[string]recorded // since then, by step
+}
+
 // row counts a row for each step.
-func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool, lengths []*expr.Length) error {
-	timing := t.timing.For(lengths)
-	if t.cfg.To.IsZero() && !t.begun(since, timing) {
+func (t *test) row(r past) error {
+	timing := t.timing.For(r.lengths)
+	r.fired = t.record.take(r.key, r.since, r.start)
+	if !r.about && r.fired == nil || t.cfg.To.IsZero() && !t.begun(r.since, timing) {
 		return nil
 	}
 	t.rows++
-	row := rule.Row{Key: key, There: true, About: true, Since: since, Counts: true}
 	waits, alarmed := false, false // for a step, and one has fired
 	for i, tally := range t.tallies {
-		row.Lengths = lengths[min(i, len(lengths)):]
-		fired, err := t.step(i, row, done, doneNow)
+		is, err := t.step(i, r)
 		if err != nil {
-			return fmt.Errorf("key %s: %w", key, err)
+			return fmt.Errorf("key %s: %w", r.key, err)
 		}
-		if fired < 0 {
+		if is.never {
 			continue
 		}
-		waits = waits || i < len(t.rule.Rule.Steps)
-		if fired > 0 {
-			month := tally.month(since)
-			month.Fired, month.Again = month.Fired+1, month.Again+fired-1
-			alarmed = alarmed || i < len(t.rule.Rule.Steps)
+		was, recorded := r.fired[tally.Name]
+		if recorded && is.fired == 0 { // a step that has fired may have closed its own row
+			is.fired = was.times
+			t.fire(tally, Fired{Key: r.key, Due: is.first, Slot: t.cfg.Grid.Ceil(is.first).UTC(), Number: 1, index: i})
+		}
+		own := i < len(t.rule.Rule.Steps)
+		waits, alarmed = waits || own, alarmed || own && is.fired > 0
+		switch month := tally.month(r.since); {
+		case is.fired > 0:
+			month.add(is.fired, recorded)
+			t.record.lacks(tally, r.key, recorded)
+		case own && !is.met && !is.open && t.record.waits(r.key, tally, month):
+		default:
+			month.end(is.met, is.open)
 		}
 	}
 	if t.over != nil && waits {
-		t.recovered(key, since, done, doneNow, alarmed)
+		t.recovered(r, alarmed)
 	}
 	return nil
 }
 
-// step counts a row for one step, and returns how often the step would have fired. It lets the rule decide at each slot
-// for which the row would have waited. -1: the step never fires for the row.
-func (t *test) step(i int, row rule.Row, done sql.NullTime, doneNow bool) (fired int64, err error) {
+// outcome is what becomes of a row at a step.
+type outcome struct {
+	never     bool // the step never fires for the row
+	first     time.Time
+	fired     int64 // how often the step would have fired
+	met, open bool  // the row was done by then, or the slot is still to come
+}
+
+// step says what would have become of a row at one step. It lets the rule decide at each slot for which the row would
+// have waited.
+func (t *test) step(i int, r past) (is outcome, err error) {
 	d, tally := t.deciders[i], t.tallies[i]
+	row := rule.Row{
+		Key: r.key, There: true, About: true, Since: r.since, Counts: true, Lengths: r.lengths[min(i, len(r.lengths)):],
+	}
 	next, err := d.Timing.For(row.Lengths).Nth(0, row.Since, 1)
 	if err == nil && next.Number == 0 {
-		return -1, nil
+		return outcome{never: true}, nil
 	}
+	is.first = next.At
+	ended := r.doneNow || !r.about // the table does not say since when
 	memory := rule.Memory{Fired: map[string]int{}}
 	for at := next.At; err == nil && !at.IsZero(); {
 		slot := t.cfg.Grid.Ceil(at).UTC()
-		// After the present, the row counts as it is now. Before, a condition does not say since when it is true.
-		open := slot.After(t.cfg.Now)
-		row.Done = done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now) || doneNow && open
-		var is rule.Decision
-		is, err = d.Decide(row, memory, rule.Moment{Begun: slot, Slot: slot, Now: slot})
-		if err == nil && (len(is.Due) == 0 || open || doneNow) {
-			if fired == 0 {
-				tally.month(row.Since).end(row.Done, open)
-			}
-			return fired, nil
+		// After the present, the row counts as it is now.
+		is.open = slot.After(t.cfg.Now)
+		row.Done = r.done.Valid && !r.done.Time.After(slot) && !r.done.Time.After(t.cfg.Now) || ended && is.open
+		is.met = row.Done
+		var what rule.Decision
+		what, err = d.Decide(row, memory, rule.Moment{Begun: slot, Slot: slot, Now: slot})
+		if err == nil && (len(what.Due) == 0 || is.open || ended) {
+			return is, nil
 		}
-		for _, o := range is.Due {
-			f := Fired{Step: tally.Name, Key: row.Key, Due: o.At, Slot: slot, Number: o.Number, index: i}
-			fired++
+		for _, o := range what.Due {
+			is.fired++
 			memory.Fired[d.Rule.Steps[0].Name] = o.Number
-			tally.fire(f)
-			if t.cfg.List && i < len(t.rule.Rule.Steps) {
-				t.fired = append(t.fired, f)
-			}
+			t.fire(tally, Fired{Key: row.Key, Due: o.At, Slot: slot, Number: o.Number, index: i})
 		}
-		at = is.Next
+		at = what.Next
 	}
-	return fired, err
+	return is, err
+}
+
+// fire counts that a step fires.
+func (t *test) fire(of *tally, f Fired) {
+	f.Step = of.Name
+	of.fire(f)
+	if t.cfg.List && (f.index < len(t.rule.Rule.Steps) || of == t.over) {
+		t.fired = append(t.fired, f)
+	}
 }
 
 // recovered counts a row for the event of Rule.Recovered. alarmed tells that a step has fired.
-func (t *test) recovered(key string, since time.Time, done sql.NullTime, doneNow, alarmed bool) {
-	month := t.over.month(since)
-	ended := done.Valid && !done.Time.After(t.cfg.Now)
-	if !alarmed || !ended {
-		month.end(ended, !doneNow)
+func (t *test) recovered(r past, alarmed bool) {
+	month := t.over.month(r.since)
+	ended := r.done.Valid && !r.done.Time.After(t.cfg.Now)
+	was, recorded := r.fired[rule.RecoveredStep]
+	at := r.done.Time
+	if recorded && !ended {
+		at = was.at
+	}
+	if !recorded && (!alarmed || !ended) {
+		month.end(ended, !r.doneNow && r.about)
 		return
 	}
-	month.Fired++
-	f := Fired{
-		Step: rule.RecoveredStep, Key: key, Due: done.Time.UTC(), Slot: t.cfg.Grid.Ceil(done.Time).UTC(), Number: 1,
-		index: len(t.rule.Rule.Steps),
-	}
-	t.over.fire(f)
-	if t.cfg.List {
-		t.fired = append(t.fired, f)
-	}
+	month.add(1, recorded)
+	t.record.lacks(t.over, r.key, recorded)
+	t.fire(t.over, Fired{
+		Key: r.key, Due: at.UTC(), Slot: t.cfg.Grid.Ceil(at).UTC(), Number: 1, index: len(t.rule.Rule.Steps),
+	})
 }
 
 func (t *test) report() Report {
@@ -282,6 +332,7 @@ func (t *test) report() Report {
 	r := Report{
 		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), Rows: t.rows,
 		To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired, Steps: []Step{}, Alternatives: []Step{},
+		Recorded: t.record != nil,
 	}
 	for i, tally := range t.tallies {
 		if i < len(t.rule.Rule.Steps) {

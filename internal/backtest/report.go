@@ -13,6 +13,8 @@ type Report struct {
 	To    time.Time `json:"to"`    // the rows are those that began to wait before; UTC
 	// Rows is how many rows began to wait in that time.
 	Rows int64 `json:"rows"`
+	// Recorded tells that the rule is applied with a step of these times: what it has fired counts.
+	Recorded bool `json:"recorded"`
 	// Steps has each step. The last one stands for the event of Rule.Recovered, if the rule has it: it fires for rows that
 	// are done after a step has fired.
 	Steps []Step `json:"steps"`
@@ -32,7 +34,10 @@ type Step struct {
 	Counts
 	// Months has the counts of each month in which rows began to wait, the earliest first.
 	Months []Month `json:"months"`
-	First  []Fired `json:"first"` // the first five rows for which the step would have fired, by slot
+	// Unrecorded has up to five keys of fired rows for which the step has not fired: they were written before the rule was
+	// applied, or have changed since. Empty without Report.Recorded.
+	Unrecorded []string `json:"unrecorded"`
+	First      []Fired  `json:"first"` // the first five rows for which the step would have fired, by slot
 	// Slots has the slots in which the step would have fired, the earliest first.
 	Slots []Slot `json:"slots"`
 }
@@ -49,6 +54,16 @@ type Counts struct {
 	Open int64 `json:"open"`
 	// Again counts how often the step would have fired again for the Fired rows.
 	Again int64 `json:"again"`
+	// Recorded counts the Fired rows for which the step has fired, as the database recorded it.
+	Recorded int64 `json:"recorded"`
+}
+
+// add counts a row for which the step has fired that often, or would have.
+func (c *Counts) add(times int64, recorded bool) {
+	c.Fired, c.Again = c.Fired+1, c.Again+times-1
+	if recorded {
+		c.Recorded++
+	}
 }
 
 // end counts a row for which the step would not have fired, or perhaps not.

@@ -48,11 +48,12 @@ func (t *tally) fire(f Fired) {
 func (t *tally) step() Step {
 	s := t.Step
 	s.Months, s.Slots = []Month{}, []Slot{}
-	s.First = append([]Fired{}, s.First...)
+	s.First, s.Unrecorded = append([]Fired{}, s.First...), append([]string{}, s.Unrecorded...)
 	for at, counts := range t.months {
 		s.Months = append(s.Months, Month{at, *counts})
 		s.Fired, s.DoneNow, s.Met = s.Fired+counts.Fired, s.DoneNow+counts.DoneNow, s.Met+counts.Met
 		s.Open, s.Again = s.Open+counts.Open, s.Again+counts.Again
+		s.Recorded += counts.Recorded
 	}
 	slices.SortFunc(s.Months, func(a, b Month) int { return a.Month.Compare(b.Month) })
 	for _, at := range slices.SortedFunc(maps.Keys(t.slots), time.Time.Compare) {

@@ -221,6 +221,8 @@ var (
 	RuleFaults            = file("rule_faults")
 	RuleFunctions         = file("rule_functions")
 	RuleZone              = file("rule_zone")
+	RuleEnded             = file("rule_ended")
+	RuleFiredPast         = file("rule_fired_past")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

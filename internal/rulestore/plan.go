@@ -575,6 +575,25 @@ func (s *Store) walk(p *RulePlan) *walk {
 	return w
 }
 
+// Recorded returns the names of the steps of a rule that come at the same instants as those of the rule that was applied
+// under its name: what they have fired is recorded. Empty: there are none, or the rule is not applied.
+func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, err error) {
+	if s.client == nil {
+		return nil, nil
+	}
+	was, err := s.Get(ctx, is.Rule.Name)
+	if errors.Is(err, ErrNotFound) || err == nil && (was.Relation != is.Relation || was.Rule.Entity != is.Rule.Entity) {
+		return nil, nil
+	}
+	for name, same := range sameTimes(was.Applied, is) {
+		if same {
+			steps = append(steps, name)
+		}
+	}
+	slices.Sort(steps)
+	return steps, err
+}
+
 // sameTimes returns the names of the steps that come at the same instants in two versions of a rule.
 func sameTimes(was, is rule.Applied) map[string]bool {
 	was, is = plain(was), plain(is)

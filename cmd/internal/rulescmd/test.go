@@ -49,13 +49,16 @@ have fired, and how many were done in time, by the month in which they began to 
 table once, in a read-only transaction, and writes nothing. The rules need not be applied, and the database needs no
 schema of prescient. With RULE it tests that rule of the file alone.
 
+If the rule is applied with the same times, what it has fired since counts, too, and RECORDED is the part of FIRED for
+which a step has fired: also for rows that a step has closed or deleted, and for clocks that have moved.
+
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
 done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones. AGAIN counts how
 often the step would have fired again for these rows.
 
 DONE NOW counts the rows that a condition of "done" ends now. The table does not say since when, so the step may have
-fired or not. The other numbers are exact. A step fires for a row that is not done at the step's slot. Deleted rows,
-and values from before an update, are not known.
+fired or not, unless the history of a rule that is applied tells. The other numbers are exact. A step fires for a row
+that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
 
 A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. The test cannot
 see that a clock has moved.
@@ -115,7 +118,11 @@ func runTest(ctx context.Context, o *testOptions) error {
 		if until := cmp.Or(cfg.To, now); !cfg.From.Before(until) {
 			return exit.Usagef("--since %s: must be before --until, %s", spoken.Instant(cfg.From), spoken.Instant(until))
 		}
-		reports, err := testAll(ctx, store, db, file, cfg)
+		schema, err := pgsql.ParseSchema(o.f.Config().Database.Schema)
+		if err != nil {
+			return err
+		}
+		reports, err := testAll(ctx, store, db, schema, file, cfg)
 		if err != nil {
 			return o.naming(err)
 		}
@@ -183,7 +190,7 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 }
 
 func testAll(
-	ctx context.Context, store *rulestore.Store, db *sqlx.DB, file rule.File, cfg backtest.Config,
+	ctx context.Context, store *rulestore.Store, db *sqlx.DB, schema pgsql.Schema, file rule.File, cfg backtest.Config,
 ) ([]backtest.Report, error) {
 	for name := range file.Calendars {
 		if len(file.Calendars) == 1 {
@@ -194,8 +201,15 @@ func testAll(
 	var errs []error
 	for _, r := range file.Rules {
 		applied, err := store.Understand(ctx, file, r)
+		var recorded []string
+		if err == nil {
+			recorded, err = store.Recorded(ctx, applied)
+		}
 		if err == nil {
 			applied.Calendars = file.Calendars // also those of --after
+			if cfg.Record = nil; len(recorded) > 0 {
+				cfg.Record = &backtest.Record{Schema: schema, Steps: recorded}
+			}
 			var report backtest.Report
 			report, err = backtest.Run(ctx, db, applied, cfg)
 			err = store.Explain(ctx, applied, err)
@@ -244,13 +258,13 @@ func (o *testOptions) printList(reports []backtest.Report) error {
 
 // printMonths prints the counts of each rule, step and month as CSV.
 func (o *testOptions) printMonths(reports []backtest.Report) error {
-	rows := [][]string{{"rule", "step", "when", "month", "fired", "done_now", "met", "open", "again"}}
+	rows := [][]string{{"rule", "step", "when", "month", "fired", "done_now", "met", "open", "again", "recorded"}}
 	for _, r := range reports {
 		for _, s := range append(r.Steps, r.Alternatives...) {
 			for _, m := range s.Months {
 				rows = append(rows, []string{
 					r.Name, s.Name, s.When, monthText(m.Month), count(m.Fired), count(m.DoneNow), count(m.Met), count(m.Open),
-					count(m.Again),
+					count(m.Again), count(m.Recorded),
 				})
 			}
 		}
@@ -265,31 +279,51 @@ func monthText(at time.Time) string { return at.Format("2006-01") }
 // printReport prints what a rule would have done, for a person.
 func (o *testOptions) printReport(r backtest.Report) error {
 	var totals, months, slots []table.Row
+	var lines []string
 	for _, s := range append(r.Steps, r.Alternatives...) {
-		totals = append(totals, stepRow(s))
+		totals = append(totals, recordedRow(r, s.Recorded, stepRow(s)))
 	}
 	for _, s := range r.Steps {
 		for _, m := range s.Months {
-			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.DoneNow, m.Met, m.Open, m.Again})
+			months = append(months, recordedRow(r, m.Recorded,
+				table.Row{s.Name, monthText(m.Month), m.Fired, m.DoneNow, m.Met, m.Open, m.Again}))
 		}
 		for _, busiest := range s.Busiest(1) {
 			slots = append(slots, table.Row{s.Name, firstKeys(s), len(s.Slots), busiest.Slot, busiest.Rows})
+		}
+		if len(s.Unrecorded) > 0 {
+			lines = append(lines, fmt.Sprintf("%s has not fired for %s that it would have fired for, such as %s: the rule was not "+
+				"applied yet, or the row has changed since", s.Name, spoken.Count(s.Fired-s.Recorded, "row", "rows"),
+				strings.Join(s.Unrecorded, ", ")))
 		}
 	}
 	errs := []error{
 		o.f.Lines(fmt.Sprintf("rule %s on table %s: %s began to wait from %s to %s", r.Name, r.Table,
 			spoken.Count(r.Rows, "row", "rows"), spoken.Instant(r.From), spoken.Instant(r.To)), ""),
-		o.f.Table(table.Row{"STEP", "WHEN", "FIRED", "DONE NOW", "MET", "OPEN", "FIRED %", "AGAIN"}, totals...),
+		o.f.Table(recordedRow(r, "RECORDED",
+			table.Row{"STEP", "WHEN", "FIRED", "DONE NOW", "MET", "OPEN", "FIRED %", "AGAIN"}), totals...),
+	}
+	if len(lines) > 0 {
+		errs = append(errs, o.f.Lines(""), o.f.Lines(lines...))
 	}
 	if len(months) > 0 {
 		errs = append(errs, o.f.Lines(""),
-			o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "DONE NOW", "MET", "OPEN", "AGAIN"}, months...))
+			o.f.Table(recordedRow(r, "RECORDED",
+				table.Row{"STEP", "MONTH", "FIRED", "DONE NOW", "MET", "OPEN", "AGAIN"}), months...))
 	}
 	if len(slots) > 0 {
 		errs = append(errs, o.f.Lines(""),
 			o.f.Table(table.Row{"STEP", "FIRST KEYS", "SLOTS", "BUSIEST SLOT", "ROWS"}, slots...))
 	}
 	return errors.Join(errs...)
+}
+
+// recordedRow adds a cell to a row of a table, if what the rule has fired counts.
+func recordedRow(r backtest.Report, recorded any, row table.Row) table.Row {
+	if !r.Recorded {
+		return row
+	}
+	return append(row, recorded)
 }
 
 func firstKeys(s backtest.Step) string {
