@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prescient-go/prescient/cmd"
-	"github.com/prescient-go/prescient/internal/replay"
 )
 
 type replayOptions struct {
@@ -95,7 +94,7 @@ func playIn(ctx context.Context, app *cmd.App, orders []order, r rule) (sum summ
 	if err != nil {
 		return sum, err
 	}
-	db, err := replay.Connect(ctx, url)
+	db, err := connect(ctx, url)
 	if err != nil {
 		return sum, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -45,8 +44,7 @@ type summary struct {
 
 // player plays orders through the engine.
 type player struct {
-	*replay.Replay
-	db   *sqlx.DB
+	*virtual
 	shop shop
 	rule rule
 	sum  summary
@@ -55,31 +53,31 @@ type player struct {
 // play runs at least one order, sorted by when they were placed, through the engine in virtual time
 // and in a schema of its own. It calls progress after every slot with work.
 func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress func(summary)) (_ summary, err error) {
-	p := &player{db: db, rule: r}
+	p := &player{rule: r}
 	registry := jobs.NewRegistry()
 	registry.Register(unshipped, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return p.shop.checkUnshipped(ctx, tx, job)
 	}), jobs.Retry(0))
 	registerAlerts(registry, func() shop { return p.shop })
-	if p.Replay, err = replay.Open(ctx, db, registry, orders[0].placedAt); err != nil {
+	if p.virtual, err = newVirtual(ctx, db, registry, orders[0].placedAt); err != nil {
 		return summary{}, err
 	}
-	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
 
-	p.shop = shop{schema: p.Schema}
+	p.shop = shop{schema: p.schema}
 	if err := p.shop.create(ctx, db); err != nil {
 		return summary{}, err
 	}
 	if err := p.play(ctx, orders, progress); err != nil {
-		return p.sum, fmt.Errorf("replay slot %s: %w", p.Now().Format(time.RFC3339), err)
+		return p.sum, fmt.Errorf("replay slot %s: %w", p.now.Format(time.RFC3339), err)
 	}
 	p.sum.alerts, err = p.shop.alerts(ctx, db)
 	return p.sum, err
 }
 
 // play goes from slot to slot until every order has come and no check waits.
-func (p *player) play(ctx context.Context, orders []order, progress func(summary)) error {
-	g := p.Ledger.Grid()
+func (p *player) play(ctx context.Context, orders []order, progress func(summary)) (err error) {
+	g := p.client.Grid()
 	todo := timeline(g, orders)
 	slot, last := todo[0].slot, g.Ceil(orders[len(orders)-1].placedAt.Add(p.rule.final))
 	for {
@@ -104,19 +102,18 @@ func (p *player) play(ctx context.Context, orders []order, progress func(summary
 		if len(todo) > 0 && todo[0].slot.Before(last) {
 			next = todo[0].slot
 		}
-		skipped, err := p.Skip(ctx, next) // of slots without rows
-		if err != nil {
+		from := slot
+		if slot, err = p.next(ctx, next); err != nil {
 			return err
 		}
-		p.sum.slots += skipped
-		slot = p.Now()
+		p.sum.slots += int64(slot.Sub(from)/g.Width()) - 1 // those between have no rows
 	}
 }
 
 // apply writes the events up to a slot, with the clock just before it: a slot that has begun takes
 // no more checks.
 func (p *player) apply(ctx context.Context, s step) error {
-	p.Set(s.slot.Add(-time.Microsecond))
+	p.now = s.slot.Add(-time.Microsecond)
 	checks, err := p.rule.ask(s.placed)
 	if err != nil {
 		return err
@@ -128,7 +125,7 @@ func (p *player) apply(ctx context.Context, s step) error {
 			if err := p.shop.place(ctx, tx, s.placed); err != nil {
 				return err
 			}
-			if _, err := p.Client.EnqueueMany(ctx, tx, checks); err != nil {
+			if _, err := p.client.EnqueueMany(ctx, tx, checks); err != nil {
 				return err
 			}
 		}
@@ -137,7 +134,7 @@ func (p *player) apply(ctx context.Context, s step) error {
 				return err
 			}
 			if p.rule.cancel {
-				n, err := cancelAlerts(ctx, tx, p.Client, s.shipped)
+				n, err := cancelAlerts(ctx, tx, p.client, s.shipped)
 				p.sum.ended, p.sum.cancelled = p.sum.ended+n, p.sum.cancelled+n
 				return err
 			}
@@ -148,8 +145,8 @@ func (p *player) apply(ctx context.Context, s step) error {
 
 // run runs a slot. A check that fails ends the replay, because the result would be wrong.
 func (p *player) run(ctx context.Context, slot time.Time) error {
-	p.Set(slot)
-	result, err := p.Run(ctx)
+	p.now = slot
+	result, err := p.runner.Run(ctx, slot)
 	if err != nil {
 		return err
 	}
@@ -160,7 +157,7 @@ func (p *player) run(ctx context.Context, slot time.Time) error {
 		return nil
 	}
 	newest := admin.HistoryFilter{Outcome: jobs.OutcomeFailed, Limit: 1}
-	for last, err := range admin.New(p.Client).History(ctx, p.db, newest) {
+	for last, err := range admin.New(p.client).History(ctx, p.db, newest) {
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -58,7 +57,7 @@ func expected(t *testing.T, text string, primary, final time.Duration) string {
 // replayed returns alerts.csv from the engine.
 func replayed(t *testing.T, text string, r rule, parts int) (string, summary) {
 	t.Helper()
-	db, err := replay.Connect(t.Context(), pgtest.Empty(t))
+	db, err := connect(t.Context(), pgtest.Empty(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,11 +17,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/backtest"
-	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
-	jobsrule "github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
@@ -89,35 +89,51 @@ func ruled(t *testing.T, orders []order, r rule) string {
 	return alertsFile(t, alerts)
 }
 
-// lookedBack returns alerts.csv from a test of the rule on a table of past orders.
+// lookedBack returns alerts.csv from a test of the rule on a table of past orders, by the command rules test.
 func lookedBack(t *testing.T, orders []order, r rule) string {
 	t.Helper()
-	kit := testkit.New(t, testkit.Config{})
-	kit.DB.MustExec(pgtest.CreateSchema("shop"))
-	kit.DB.MustExec(ruleTables)
+	url := pgtest.Empty(t)
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.MustExec("create schema shop")
+	db.MustExec(ruleTables)
 	for _, o := range orders {
-		kit.DB.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)
+		db.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)
 	}
-	file, err := jobsrule.Parse(strings.NewReader(ruleFile(r)))
-	if err != nil {
+	if err := pgsql.Migrate(t.Context(), db, pgsql.DefaultSchema); err != nil {
 		t.Fatal(err)
 	}
-	store, err := rulestore.New(t.Context(), kit.DB, rulestore.Config{})
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(ruleFile(r)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	applied, err := store.Understand(t.Context(), file, file.Rules[0])
-	if err != nil {
-		t.Fatal(err)
+	var out, log bytes.Buffer
+	app := cmd.New(jobs.NewRegistry())
+	app.Out, app.Err = &out, &log
+	until := orders[len(orders)-1].placedAt.Add(time.Second)
+	if code := app.Run(t.Context(), []string{
+		"rules", "test", "-f", path, "--since", orders[0].placedAt.Format(time.RFC3339Nano),
+		"--until", until.Format(time.RFC3339Nano), "--list", "--output", "json", "--database-url", url,
+	}); code != cmd.Done {
+		t.Fatalf("rules test exits with %d: %s", code, &log)
 	}
-	report, err := backtest.Run(t.Context(), kit.DB, applied, backtest.Config{
-		From: orders[0].placedAt, To: orders[len(orders)-1].placedAt.Add(time.Second), Now: time.Now(), List: true,
-	})
-	if err != nil {
+	var tested struct {
+		Items []struct {
+			List []struct {
+				Step string    `json:"step"`
+				Key  string    `json:"key"`
+				Slot time.Time `json:"slot"`
+			} `json:"list"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &tested); err != nil {
 		t.Fatal(err)
 	}
 	var alerts []alert
-	for _, f := range report.List {
+	for _, f := range tested.Items[0].List {
 		alerts = append(alerts, alert{f.Key, f.Step, f.Slot})
 	}
 	slices.SortFunc(alerts, func(a, b alert) int {

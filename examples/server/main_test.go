@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -121,7 +120,7 @@ func (s *shop) place(n int) (slot string) {
 // eventually waits until a query returns something.
 func (s *shop) eventually(what, query string) {
 	s.Helper()
-	for deadline := time.Now().Add(await.Limit); len(s.list(query)) == 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); len(s.list(query)) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("waited in vain for %s", what)
 		}
