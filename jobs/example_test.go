@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/exampletest"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // What the examples below are given by their application.
@@ -143,6 +144,42 @@ func ExampleClient_Cancel() {
 func ExampleClient_CancelEntity() {
 	n, err := client.CancelEntity(ctx, tx, "orders", "42")
 	slog.Info("the order was deleted", "checks cancelled", n, "error", err)
+}
+
+// The invoice is paid, so the checks that wait for the payment end as done, in the transaction of the payment.
+func ExampleClient_End() {
+	client, tx, rollback := begun() // those of the application, whose login has the rights of a runner
+	defer rollback()
+	for _, job := range []string{"invoice.reminder", "invoice.collection"} {
+		check := jobs.Request{JobExec: job, EntityName: "invoices", EntityKey: "7", CheckAt: client.FromNow(48 * time.Hour)}
+		if _, err := client.Enqueue(ctx, tx, check); err != nil {
+			slog.Error("enqueue", "error", err)
+		}
+	}
+	waiting, err := client.Related(ctx, tx, jobs.FutureJob{EntityName: "invoices", EntityKey: "7"})
+	if err != nil {
+		slog.Error("read what waits", "error", err)
+	}
+	ended, err := client.End(ctx, tx, jobs.OutcomeDone, waiting...)
+	fmt.Println(ended, "checks ended,", err)
+	// Output: 2 checks ended, <nil>
+}
+
+// begun returns a client and a transaction of a database of its own.
+func begun() (client *jobs.Client, tx *sql.Tx, rollback func()) {
+	tb, end := exampletest.TB()
+	db := pgtest.New(tb)
+	client, err := jobs.NewClient(ctx, db, jobs.Config{})
+	if err == nil {
+		tx, err = db.BeginTx(ctx, nil)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return client, tx, func() {
+		_ = tx.Rollback()
+		end()
+	}
 }
 
 func ExampleClient_Reschedule() {
