@@ -169,7 +169,7 @@ bench-full: postgres ## every workload of the benchmark: 75 minutes, and 30 GB o
 	cd bench && go run . -json results.json
 
 figures: ## write the results of the last make bench into README and docs
-	cp bench/results.json docs/bench.json
+	cp bench/results.json bench/full.json
 	go test -count 1 -run TheFiguresOfThePages ./docs -update
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found

@@ -15,7 +15,7 @@ import (
 )
 
 // benchFile has the results of one run of make bench. Every table of figures that a page shows comes from it.
-const benchFile = "bench.json"
+const benchFile = "../bench/full.json"
 
 // benchReport is the JSON of the bench.
 type benchReport struct {
@@ -52,6 +52,7 @@ func (r benchReport) find(workload, what, subject, against string) (benchFigure,
 var tables = map[string]func(r benchReport) (string, error){
 	"README":       readmeFigures,
 	"transactions": transactionFigures,
+	"sizing":       costFigures,
 	"conditions":   conditionsOfFigures,
 	"all":          allFigures,
 }
@@ -104,6 +105,31 @@ func transactionFigures(r benchReport) (string, error) {
 | %[3]s | up to a page (2,000) | %[5]s times that | checks that one query answers for all rows |
 `, "`InTx`", "`Each`", "`BatchInTx`", times(rates["row by row in shared transactions"]/single),
 		times(rates["in batches with a transaction"]/single)), nil
+}
+
+func costFigures(r benchReport) (string, error) {
+	var b strings.Builder
+	b.WriteString("| what | cost or rate |\n| --- | --- |\n")
+	for _, line := range []struct{ says, workload, what, subject, against string }{
+		{"enqueue, one a transaction, 16 connections", "enqueue", "one by one", "prescient Enqueue, keyed", "River InsertTx"},
+		{"enqueue in bulk, by `EnqueueAll`", "enqueue", "in bulk, keyed", "prescient EnqueueAll", "COPY"},
+		{
+			"insert into a table with a rule, one a transaction", "rules", "inserted one by one", "with a rule",
+			"without, and a call of enqueue",
+		},
+		{"check with a transaction for each row", "realistic", "checks", "prescient, a transaction for each row", riverPerRow},
+		{"check in batches with a transaction", "realistic", "checks", "prescient, in batches with a transaction", riverPerRow},
+		{"checks of a rule, each with an event", "rules", "with an event to the outbox", "a rule", "sql_jobs"},
+		{"`rules apply` on a table of a million rows", "rules", "apply on 1M rows", "alone", ""},
+		{"a run of an empty slot, from start to exit", "scale", "an empty slot", "the process `prescient run`", ""},
+	} {
+		f, err := r.find(line.workload, line.what, line.subject, line.against)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", line.says, amount(f.Value, f.Unit))
+	}
+	return b.String(), nil
 }
 
 func conditionsOfFigures(r benchReport) (string, error) {
@@ -201,7 +227,7 @@ func withFigures(text string, r benchReport) (string, error) {
 	return text, failed
 }
 
-var pagesWithFigures = []string{"../README.md", "figures.md", "transactions.md"}
+var pagesWithFigures = []string{"../README.md", "../bench/FIGURES.md", "transactions.md", "sizing.md"}
 
 func TestTheFiguresOfThePagesAreThoseOfOneRunOfTheBench(t *testing.T) {
 	t.Parallel()
@@ -257,6 +283,13 @@ func TestEachPageTakesItsFiguresFromTheReport(t *testing.T) {
 				4300, 5800, 0.9,
 			},
 			{"scale", "an empty slot", "the process `prescient run`", "", "ms", "", 24, 0, 0},
+			{"enqueue", "100k in bulk, keyed", "prescient EnqueueAll", "COPY", "rows/s", "", 103_000, 113_000, 0.9},
+			{
+				"rules", "20k inserted one by one", "with a rule", "without, and a call of enqueue", "rows/s", "",
+				3100, 3600, 0.85,
+			},
+			{"rules", "a slot of 100k rows, each with an event to the outbox", "a rule", "sql_jobs", "rows/s", "", 38_000, 46_000, 0.8},
+			{"rules", "apply on 1M rows", "alone", "", "rows/s", "", 72_000, 0, 0},
 		},
 		Notes: []string{"a note"},
 	}

@@ -73,4 +73,8 @@ func TestTheSizesOfRowsAreThoseOfThePage(t *testing.T) {
 			'order.late', 'since', now(), 'key', n)
 		from generate_series(100000, 100000 + $1::integer - 1) n`, rows)
 	compare("event in the outbox", "event_outbox")
+	db.MustExec(`
+		insert into prescient.rule_fired (job, entity_key, since, step)
+		select 1, (100000 + n)::text, now() - n * interval '1 minute', 'order.late' from generate_series(0, $1::integer - 1) n`, rows)
+	compare("fired step of a rule", "rule_fired")
 }
