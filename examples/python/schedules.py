@@ -127,6 +127,8 @@ class Schedule(TypedDict):
     next: str | None
     notify: NotRequired[str]
     paused: bool
+    paused_at: NotRequired[str]
+    paused_by: NotRequired[str]
     payload: dict[str, Any] | list[Any] | str | float | bool | None
     publishing_paused_at: str | None
     role: NotRequired[str]

@@ -364,6 +364,13 @@ export interface components {
             notify?: string;
             /** @description A paused schedule publishes nothing. */
             paused: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedule was paused. Missing: it is not paused.
+             */
+            paused_at?: string;
+            /** @description Who paused it: a user of an application, or the role of the database. Missing: it is not paused. */
+            paused_by?: string;
             /** @description In the data of every event: any JSON value, or null for none. */
             payload: {
                 [key: string]: unknown;

@@ -127,6 +127,10 @@ type Schedule struct {
 	// PublishingPausedAt is when the job "schedule" was paused, in UTC. Until that job is resumed,
 	// no schedule publishes. Zero: it is not paused.
 	PublishingPausedAt time.Time
+	// PausedAt is when the schedule was paused, in UTC. Zero: it is not paused.
+	PausedAt time.Time
+	// PausedBy is the actor who paused it (see jobs.SetActor) or, without one, the database role.
+	PausedBy string
 	// CreatedAt and UpdatedAt use the database's clock, in UTC.
 	CreatedAt, UpdatedAt time.Time
 }

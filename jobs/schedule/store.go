@@ -306,15 +306,15 @@ func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids, most any) (
 func scanSchedule(row *sql.Rows, s *Schedule) error {
 	var slot sql.NullTime
 	var next []byte
-	var last, paused sql.NullTime
+	var last, publishing, paused sql.NullTime
 	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next,
 		&s.ErrorCount, &s.LastError,
-		&paused)
+		&publishing, &paused, &s.PausedBy)
 	if err != nil {
 		return err
 	}
 	s.CreatedAt, s.UpdatedAt, s.Last = s.CreatedAt.UTC(), s.UpdatedAt.UTC(), utc(last)
-	s.PublishingPausedAt = utc(paused)
+	s.PublishingPausedAt, s.PausedAt = utc(publishing), utc(paused)
 	switch {
 	case s.Paused:
 		s.State = Paused

@@ -1,38 +1,42 @@
--- Lists the messages about a subject ($1), the oldest first, up to 100: the consumer, what became of it (sent, later,
+-- Lists the newest 100 messages about a subject ($1), the oldest first: the consumer, what became of it (sent, later,
 -- refused, dead or waits), when, the error, and the text. One that was sent has no text.
 -- Called by jobs/event/outbox.Outbox.Messages.
 select consumer, state, at, error, text
 from (
-    (
-        select s.consumer, 'sent' as state, s.sent_at as at, '' as error, '' as text
-        from prescient.event_sent s
-        where s.subject = $1
-        order by s.sent_at desc
-        limit 100
-    )
-    union all
-    select
-        d.consumer,
-        case when d.dead_at is not null then 'dead' when d.refusals = 0 and d.send_at is not null then 'later' else 'refused' end,
-        coalesce(d.dead_at, d.try_at, d.refused_at), coalesce(d.error, ''), coalesce(d.data ->> 'text', '')
-    from prescient.event_dead d
-    join prescient.event_consumer c on c.name = d.consumer
-    where c.name like 'receiver:%' and d.subject = $1
-    union all
-    select c.name, 'waits', o.written_at, coalesce(c.error, ''), coalesce(o.data ->> 'text', '')
-    from prescient.event_consumer c
-    cross join lateral (
-        select p.type, p.subject, p.written_at, p.data
-        from (
-            select o.type, o.subject, o.written_at, o.data
-            from prescient.event_outbox o
-            where (o.mark, o.position) > (c.mark, c.position)
-            order by o.mark, o.position
-            limit 10000
-        ) as p
-        where p.subject = $1 and p.type like any (c.types)
-    ) as o
-    where c.name like 'receiver:%'
+    select m.*
+    from (
+        (
+            select s.consumer, 'sent' as state, s.sent_at as at, '' as error, '' as text
+            from prescient.event_sent s
+            where s.subject = $1
+            order by s.sent_at desc
+            limit 100
+        )
+        union all
+        select
+            d.consumer,
+            case when d.dead_at is not null then 'dead' when d.refusals = 0 and d.send_at is not null then 'later' else 'refused' end,
+            coalesce(d.dead_at, d.try_at, d.refused_at), coalesce(d.error, ''), coalesce(d.data ->> 'text', '')
+        from prescient.event_dead d
+        join prescient.event_consumer c on c.name = d.consumer
+        where c.name like 'receiver:%' and d.subject = $1
+        union all
+        select c.name, 'waits', o.written_at, coalesce(c.error, ''), coalesce(o.data ->> 'text', '')
+        from prescient.event_consumer c
+        cross join lateral (
+            select p.type, p.subject, p.written_at, p.data
+            from (
+                select o.type, o.subject, o.written_at, o.data
+                from prescient.event_outbox o
+                where (o.mark, o.position) > (c.mark, c.position)
+                order by o.mark, o.position
+                limit 10000
+            ) as p
+            where p.subject = $1 and p.type like any (c.types)
+        ) as o
+        where c.name like 'receiver:%'
+    ) as m
+    order by at desc
+    limit 100
 ) as m
 order by at
-limit 100

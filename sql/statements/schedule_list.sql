@@ -6,7 +6,7 @@
 -- Called by jobs/schedule.Store.list.
 select
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, deadline_from, starts_at, ends_at, max_runs, exclude, sql, role, timeout, job_exec, notify, text,
-    paused, version, created_at, updated_at, dropped, runs, last_at, next_check_at, waiting, error_count, last_error, publishing_paused_at
+    paused, version, created_at, updated_at, dropped, runs, last_at, next_check_at, waiting, error_count, last_error, publishing_paused_at, paused_at, paused_by
 from (
     select
         page.*,
@@ -23,7 +23,8 @@ from (
             s.paused, s.version, s.created_at, s.updated_at,
             coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
             f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error,
-            (select j.paused_at from prescient.job j where j.name = 'schedule') as publishing_paused_at
+            (select j.paused_at from prescient.job j where j.name = 'schedule') as publishing_paused_at,
+            s.paused_at, coalesce(s.paused_by, '') as paused_by
         from prescient.schedule s
         left join lateral (
             select d.dropped, d.runs, d.last_at

@@ -10,7 +10,8 @@ select
     s.paused, s.version, s.created_at, s.updated_at,
     coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
     f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error,
-    (select j.paused_at from prescient.job j where j.name = 'schedule') as publishing_paused_at
+    (select j.paused_at from prescient.job j where j.name = 'schedule') as publishing_paused_at,
+    s.paused_at, coalesce(s.paused_by, '') as paused_by
 from prescient.schedule s tablesample system ($1) repeatable (1)
 left join lateral (
     select d.dropped, d.runs, d.last_at

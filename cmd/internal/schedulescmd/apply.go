@@ -19,6 +19,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -120,7 +122,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
-		done, err := s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file))), schedule.ApplyOptions{
+		options := schedule.ApplyOptions{
 			Prune: o.prune, MaxDeletes: int(o.maxDeletes), DryRun: o.dryRun,
 			Changed: func(id string, action schedule.Action) {
 				if len(view.Changes) == maxApplied {
@@ -129,6 +131,14 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 				}
 				view.Changes = append(view.Changes, appliedItem{id, action})
 			},
+		}
+		var done schedule.ApplyResult
+		err := tx.In(ctx, db, func(db tx.DB) (err error) { // once, because the file can be read once
+			if err := jobs.SetActor(ctx, db.(jobs.Tx), database.Actor()); err != nil {
+				return err
+			}
+			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file))), options)
+			return err
 		})
 		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
 			return fmt.Errorf("%w: check them with --dry-run, then give --max-deletes %d; nothing was changed", err, e.Deletes)

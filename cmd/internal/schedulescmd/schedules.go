@@ -17,8 +17,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
@@ -75,11 +77,11 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 		}
 		header := table.Row{
 			"ID", "STATE", "LAST", "NEXT", "CRONTAB", "DOES", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
-			output.Droppable("DROPPED"), "LAST ERROR",
+			output.Droppable("DROPPED"), output.Droppable("PAUSED BY"), "LAST ERROR",
 		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
 			return table.Row{
-				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, presentError(v),
+				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, v.PausedBy, presentError(v),
 			}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {
@@ -98,7 +100,8 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
 				found, err := s.Get(c.Context(), db, args[0])
-				return printSchedule(c.Context(), f, found, err)
+				told, wrong := messages(c.Context(), f, db, found)
+				return printSchedule(c.Context(), f, found, cmp.Or(err, wrong), told...)
 			})
 		},
 	})
@@ -112,8 +115,23 @@ func ofStatement(err error) error {
 	return err
 }
 
-// printSchedule prints the schedule that a call has returned.
-func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule, err error) error {
+// mostMessages is how many messages of a schedule are shown.
+const mostMessages = 5
+
+// messages returns rows with the newest messages of a schedule that notifies a receiver.
+func messages(ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.Schedule) (rows []table.Row, err error) {
+	if s.Act.Notify == "" {
+		return nil, nil
+	}
+	list, err := outbox.New(db, f.Schema()).Messages(ctx, s.ID)
+	for _, told := range list[max(0, len(list)-mostMessages):] {
+		rows = append(rows, table.Row{spoken.Instant(told.At), view.Told(told)})
+	}
+	return rows, err
+}
+
+// printSchedule prints the schedule that a call has returned, with rows below it.
+func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule, err error, rows ...table.Row) error {
 	if err != nil {
 		return ofStatement(err)
 	}
@@ -123,6 +141,7 @@ func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule,
 		err := f.Table(nil, append([]table.Row{
 			{"id", v.ID},
 			{"state", stateText(v)},
+			{"paused", pausedText(v)},
 			{"last", v.Last},
 			{"next", v.Next},
 			{"slot", v.Slot},
@@ -144,7 +163,7 @@ func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule,
 			{"last error", v.LastError},
 			{"created", v.CreatedAt},
 			{"updated", v.UpdatedAt},
-		}, actRows(s)...)...)
+		}, append(actRows(s), rows...)...)...)
 		return errors.Join(err, printPublishingPaused(f, v))
 	})
 }
@@ -193,6 +212,14 @@ func stateText(v httpapi.View) string {
 		return "active, publishing paused"
 	}
 	return string(v.State)
+}
+
+// pausedText returns since when a schedule is paused, and by whom; empty: it is not paused.
+func pausedText(v httpapi.View) string {
+	if v.PausedAt.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("since %s by %s", spoken.Instant(v.PausedAt), v.PausedBy)
 }
 
 // printPublishingPaused prints whether no schedule publishes, and how to change that.

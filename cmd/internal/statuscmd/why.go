@@ -26,6 +26,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 // NewCmdWhy returns the command why.
@@ -36,8 +37,8 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 		Short: "Show the history of the checks of an entity",
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
 when, who moved, replaced or cancelled them, and how they ended. It shows the runner, lateness, run time and error of
-each check, and the steps of a rule that the check has fired. It shows when the messages of these steps were sent, or
-why they were not. For a waiting row, it shows when the row is due and what
+each check, and the steps of a rule that the check has fired. It shows when the messages of these steps, or of a
+schedule, were sent, or why they were not. For a waiting row, it shows when the row is due and what
 blocks it. All instants are in UTC. The last line counts the events of steps that are dead letters, if there are any.
 If the entity has no check with this key, it names entities that do, or the key that the row of a rule's
 table had before.
@@ -46,7 +47,8 @@ The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows
 the application_name and, if the application has set one, the actor. Of each row, the beginning, the end and the newest
 20 entries between them are kept.`,
 		Example: `  prescient why orders 42
-  prescient why orders 42 --job order.unshipped --output json`,
+  prescient why orders 42 --job order.unshipped --output json
+  prescient why schedule standup`,
 		Args: cli.Exactly("ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]
@@ -101,21 +103,34 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 			}
 			told.Store(true)
 			lines := wrapped(admin.Why{Entries: events, Now: now, Binary: f.Self()}.Lines(), f.Width())
-			told, wrong := messages(ctx, f, db, key, events)
-			dead, err := undelivered(ctx, f, db, key, events)
+			about := subject(key, events)
+			told, wrong := messages(ctx, f, db, about)
+			dead, err := undelivered(ctx, f, db, about)
 			return errors.Join(err, wrong, f.Lines(slices.Concat(lines, told, dead)...))
 		})
 	})
 }
 
-// messages says what became of the messages about an entity, if a rule has fired a step about it.
+// subject returns the subject of the events about an entity: of the steps of a rule, if it has fired one, or of a
+// schedule. Empty: there are none.
+func subject(key jobs.Key, events []admin.TimelineEntry) string {
+	switch {
+	case key.EntityName == schedule.EntityName:
+		return key.EntityKey
+	case slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }):
+		return rule.Subject(key.EntityName, key.EntityKey)
+	}
+	return ""
+}
+
+// messages says what became of the messages about a subject.
 func messages(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, key jobs.Key, events []admin.TimelineEntry,
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, subject string,
 ) (lines []string, err error) {
-	if !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }) {
+	if subject == "" {
 		return nil, nil
 	}
-	list, err := outbox.New(db, f.Schema()).Messages(ctx, rule.Subject(key.EntityName, key.EntityKey))
+	list, err := outbox.New(db, f.Schema()).Messages(ctx, subject)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -126,14 +141,13 @@ func messages(
 	return lines, nil
 }
 
-// undelivered says how many events of an entity are dead letters, if a rule has fired a step about it.
+// undelivered says how many events of a subject are dead letters.
 func undelivered(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, key jobs.Key, events []admin.TimelineEntry,
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, subject string,
 ) (lines []string, err error) {
-	if !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }) {
+	if subject == "" {
 		return nil, nil
 	}
-	subject := rule.Subject(key.EntityName, key.EntityKey)
 	found, err := deadletter.NewList(db, f.Schema()).Count(ctx, deadletter.Filter{Subject: subject})
 	if err != nil || found.Letters == 0 {
 		return nil, err

@@ -36,7 +36,7 @@ const (
 	ToldDead    = "dead"    // it is a dead letter
 )
 
-// Messages lists the messages about a subject, the oldest first, at most 100.
+// Messages lists the newest messages about a subject, the oldest of them first, at most 100.
 func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pg.Collect(ctx, tx, pg.EventMessages.In(o.schema), []any{subject},

@@ -113,6 +113,26 @@ func TestABadEventSpoilsItsBatchBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
+// A schedule of each minute has sent a hundred messages soon. The one that waits is the one to know of.
+func TestTheNewestMessagesOfASubjectAreListed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExecContext(t.Context(), `
+		insert into prescient.event_consumer (name, mark, position, types) values ('receiver:ops', '0', 0, '{prescient.notify.ops}');
+		insert into prescient.event_sent (consumer, source, id, subject, sent_at)
+		select 'receiver:ops', 'test', 'standup-' || n, 'standup', timestamptz '2001-01-01' + n * interval '1 minute'
+		from generate_series(1, 150) as n;
+		insert into prescient.event_outbox (id, source, type, subject, data)
+		values ('standup-151', 'test', 'prescient.notify.ops', 'standup', '{"text": "Standup"}')`)
+	list, err := w.box.Messages(t.Context(), "standup")
+	if err != nil || len(list) != 100 {
+		t.Fatalf("%d messages, %v", len(list), err)
+	}
+	if last := list[99]; last.State != outbox.ToldWaits || last.Text != "Standup" || list[98].State != outbox.ToldSent {
+		t.Errorf("the last are %+v", list[98:])
+	}
+}
+
 func TestEventsExistIfAndOnlyIfTheirTransactionCommits(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -114,8 +114,12 @@ type View struct {
 	LastError  string `json:"last_error"` // The last error of publishing. Empty: none.
 	// When job schedule was paused, and with it the publishing of all schedules; null: it is not paused.
 	PublishingPausedAt *time.Time `json:"publishing_paused_at"`
-	CreatedAt          time.Time  `json:"created_at"` // UTC
-	UpdatedAt          time.Time  `json:"updated_at"` // When the schedule was last changed; UTC.
+	// When the schedule was paused; UTC. Missing: it is not paused.
+	PausedAt time.Time `json:"paused_at,omitzero"`
+	// Who paused it: a user of an application, or the role of the database. Missing: it is not paused.
+	PausedBy  string    `json:"paused_by,omitempty"`
+	CreatedAt time.Time `json:"created_at"` // UTC
+	UpdatedAt time.Time `json:"updated_at"` // When the schedule was last changed; UTC.
 }
 
 // NewView returns the View of a schedule.
@@ -124,7 +128,7 @@ func NewView(s schedule.Schedule) View {
 		body: newBody(s.Spec), SQL: s.Act.SQL, Role: s.Act.Role, Timeout: duration.Text(s.Act.Timeout), Job: s.Act.Job,
 		Notify: s.Act.Notify, Text: s.Act.Text, Rows: s.Rows,
 		State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped,
-		ErrorCount: s.ErrorCount, LastError: s.LastError,
+		ErrorCount: s.ErrorCount, LastError: s.LastError, PausedAt: s.PausedAt, PausedBy: s.PausedBy,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if !s.PublishingPausedAt.IsZero() {

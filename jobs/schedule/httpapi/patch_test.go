@@ -16,7 +16,7 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 	w.want(201, "POST", "/schedules", `{"id": "a", "crontab": "@daily", "timezone": "Europe/Berlin", "deadline": "2h", "spread": "10m", "misfire": "latest",
 		"payload": {"n": 1.50, "deep": {"a": 1, "b": [1, 2]}, "gone": true}, "anchor": "2030-01-01T00:00:00Z"}`)
 	said := func(v map[string]any) map[string]any {
-		for _, name := range []string{"created_at", "updated_at", "next", "slot", "dropped", "error_count", "last_error", "state", "id"} {
+		for _, name := range []string{"created_at", "updated_at", "next", "slot", "dropped", "error_count", "last_error", "state", "id", "paused_at"} {
 			delete(v, name)
 		}
 		return v
@@ -38,7 +38,7 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 			`{"payload": null, "timezone": null, "deadline": null, "spread": null, "misfire": null, "anchor": null, "paused": null}`,
 			map[string]any{"payload": nil, "timezone": "", "deadline": "0s", "spread": "0s", "misfire": "all", "version": 6.0},
 		},
-		{`{"paused": true}`, map[string]any{"paused": true, "version": 7.0}},
+		{`{"paused": true}`, map[string]any{"paused": true, "paused_by": "operator from 192.0.2.1", "version": 7.0}},
 	} {
 		for name, v := range step.changes {
 			want[name] = v
