@@ -310,7 +310,10 @@ export interface components {
              * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description UTC
+             */
             created_at: string;
             /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
             crontab: string;
@@ -347,6 +350,7 @@ export interface components {
              * @description The instant that was published last. Missing: none.
              */
             last?: string;
+            /** @description The last error of publishing. Empty: none. */
             last_error: string;
             /**
              * Format: int64
@@ -366,7 +370,7 @@ export interface components {
             paused: boolean;
             /**
              * Format: date-time
-             * @description When the schedule was paused. Missing: it is not paused.
+             * @description When the schedule was paused; UTC. Missing: it is not paused.
              */
             paused_at?: string;
             /** @description Who paused it: a user of an application, or the role of the database. Missing: it is not paused. */
@@ -400,7 +404,10 @@ export interface components {
              * @description The first possible instant, in whole seconds.
              */
             start?: string;
-            /** @enum {string} */
+            /**
+             * @description active, paused or ended
+             * @enum {string}
+             */
             state: "active" | "paused" | "ended";
             /** @description The template of the message. Missing: a default text. */
             text?: string;
@@ -408,7 +415,10 @@ export interface components {
             timeout?: string;
             /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
             timezone: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the schedule was last changed; UTC.
+             */
             updated_at: string;
             /**
              * Format: int64
