@@ -42,8 +42,8 @@ type Database struct {
 	// _, and starts with neither a digit nor pg_. Defaults to prescient.
 	Schema string `mapstructure:"schema"`
 
-	// Prepare is on if connections keep prepared statements, else off. Leave it off behind a pooler
-	// in transaction mode. Defaults to off.
+	// Prepare says which statements connections keep prepared. auto: those of enqueues, where no pooler is in between. on:
+	// all, which no pooler in transaction mode allows. off: none. Defaults to auto.
 	Prepare string `mapstructure:"prepare"`
 }
 
@@ -215,7 +215,7 @@ type Log struct {
 // Default returns the configuration of an empty environment without a file or a flag. It is valid.
 func Default() Config {
 	return Config{
-		Database: Database{Schema: "prescient", Prepare: "off"},
+		Database: Database{Schema: "prescient", Prepare: "auto"},
 		Run: Run{
 			Workers:        64,
 			Connections:    8,

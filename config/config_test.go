@@ -43,7 +43,7 @@ func brokenByDefault[T any](t *testing.T, defaults T, rules map[string]rule[T]) 
 
 func TestTheDefaultsAreAsPromised(t *testing.T) {
 	diff(t, Config{
-		Database: Database{Schema: "prescient", Prepare: "off"},
+		Database: Database{Schema: "prescient", Prepare: "auto"},
 		Run: Run{
 			Workers: 64, Connections: 8, Stores: 4, Page: 2000, Lease: time.Minute, Grace: 20 * time.Second, StartTolerance: 5 * time.Second,
 		},

@@ -22,7 +22,7 @@
 //	database:
 //	  url: ""
 //	  schema: prescient
-//	  prepare: "off"
+//	  prepare: auto
 //	slots:
 //	  width: 0s
 //	run:

@@ -12,7 +12,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--workers=8", "--shard=1/3",
 		"--listen=:8080")
 	want := Default()
-	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
+	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "auto"}
 	want.Run.Workers, want.Run.Shard, want.Server.Listen, want.Log.Level = changed.Run.Workers, changed.Run.Shard, changed.Server.Listen, changed.Log.Level
 	diff(t, want, loaded.Config)
 

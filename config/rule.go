@@ -55,8 +55,8 @@ var rules = map[string]rule[Config]{
 		},
 	},
 	"database.prepare": {
-		"on or off",
-		func(c Config) bool { return c.Database.Prepare == "on" || c.Database.Prepare == "off" },
+		"auto, on or off",
+		func(c Config) bool { return slices.Contains([]string{"auto", "on", "off"}, c.Database.Prepare) },
 	},
 	"slots.width": {
 		"0 for the database's width, or whole seconds that divide 24h, such as 15m",

@@ -167,6 +167,6 @@ func (c *Client) Clock() any {
 // row runs a statement that returns one row, in the caller's transaction or in a new one.
 func (c *Client) row(ctx context.Context, db DB, stmt pg.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
-		return pg.One(ctx, db, stmt.In(c.schema), args, dest...)
+		return pg.One(pg.Often(ctx), db, stmt.In(c.schema), args, dest...)
 	})
 }

@@ -22,7 +22,8 @@ func Patient() Option { return pg.Patient() }
 // Prepared lets every connection prepare each statement with parameters once and keep it, because
 // planning is most of the work of a small statement. The URL must lead to the server itself, not to
 // a pooler in transaction mode. Parameter types and tables are fixed when a statement is prepared:
-// see docs/settings.md.
+// see docs/settings.md. Without Prepared, a connection keeps the enqueues of package jobs, if it leads to the server
+// itself.
 func Prepared() Option { return pg.Prepared() }
 
 // Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.

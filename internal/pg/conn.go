@@ -16,7 +16,11 @@ import (
 // NewConnector wraps a connector of lib/pq. Its connections support the transactions of [BeginLazy]
 // and, with prepare, keep statements prepared. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
-	return connector{base, &preparing{wanted: prepare}, nil, new(atomic.Bool)}
+	which := prepareNone
+	if prepare {
+		which = prepareAll
+	}
+	return connector{base, &preparing{which: which}, nil, new(atomic.Bool)}
 }
 
 // errUnwanted is returned if no server of the URL matches target_session_attrs. During a failover,
@@ -60,8 +64,8 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	return &conn{
-		Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), limit: c.limit, wrote: c.wrote, pooled: &is.pooled,
-		socket: is.socket,
+		Conn: base.(pqconn.Conn), prepared: prepared{c.prepare, map[string]pqconn.Stmt{}}, limit: c.limit, wrote: c.wrote,
+		pooled: &is.pooled, socket: is.socket, beginning: is.beginning,
 	}, nil
 }
 
@@ -80,6 +84,9 @@ type conn struct {
 	lifts    *string         // what LiftedIfKnown is for its server; nil: not known yet
 	pooled   *atomic.Bool    // PgBouncer has ended it because of its statement mode
 	socket   syscall.RawConn // nil: the application dials itself
+
+	beginning *beginning // nil: the application dials itself
+	direct    *bool      // see isDirect; nil: not asked yet
 }
 
 // Close closes the connection. database/sql calls it once.

@@ -59,8 +59,12 @@ func Patient() func(o *Options) { return func(o *Options) { o.dialer.reply = 0 }
 // Prepared lets every connection prepare each statement with parameters once and keep it, because
 // planning is most of the work of a small statement. The URL must lead to the server itself, not to
 // a pooler in transaction mode. Parameter types and tables are fixed when a statement is prepared:
-// see docs/settings.md.
-func Prepared() func(o *Options) { return func(o *Options) { o.prepare.wanted = true } }
+// see docs/settings.md. Without it, a connection keeps the statements that are sent [Often], if it leads to the server
+// itself.
+func Prepared() func(o *Options) { return func(o *Options) { o.prepare.which = prepareAll } }
+
+// Unprepared lets no connection keep a prepared statement.
+func Unprepared() func(o *Options) { return func(o *Options) { o.prepare.which = prepareNone } }
 
 // Name sets the application_name of the sessions if the URL sets none. Defaults to "prescient".
 func Name(name string) func(o *Options) {
@@ -156,7 +160,8 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	is, ok := ctx.Value(connecting{}).(*dialing)
 	if ok {
 		is.socket = socketOf(dialed)
-		conn = &refusalConn{dialed, &is.pooled}
+		is.beginning = &beginning{ends: dialed}
+		conn = &refusalConn{dialed, &is.pooled, is.beginning}
 		conn = &attemptConn{conn, context.AfterFunc(is.attempt, func() { _ = dialed.Close() })}
 	}
 	if d.reply > 0 {
@@ -174,17 +179,23 @@ type dialing struct {
 	attempt context.Context //nolint:containedctx // ends with the attempt to connect
 	socket  syscall.RawConn // the last one that was dialed
 	pooled  atomic.Bool     // see refusalConn
+
+	beginning *beginning // of the last one that was dialed; nil: the application dials itself
 }
 
-// refusalConn notes that PgBouncer ends the connection because it is in statement mode. The driver
-// returns driver.ErrBadConn for every fatal error.
+// refusalConn notes how the session begins, and that PgBouncer ends the connection because it is in statement mode. The
+// driver returns driver.ErrBadConn for every fatal error.
 type refusalConn struct {
 	net.Conn
-	pooled *atomic.Bool
+	pooled    *atomic.Bool
+	beginning *beginning
 }
 
 func (c *refusalConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if !c.beginning.stopped {
+		c.beginning.read(p[:n])
+	}
 	if n > 0 && p[0] == 'E' && bytes.Contains(p[:n], []byte(statementPooling)) {
 		c.pooled.Store(true)
 	}

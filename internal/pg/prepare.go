@@ -13,23 +13,23 @@ import (
 // text for every call.
 const maxPrepared = 250
 
-// preparing says whether the connections of a pool keep statements prepared.
+// The statements with parameters that a connection keeps prepared.
+const (
+	prepareOften = iota // those sent Often, if the connection leads to the server itself
+	prepareAll
+	prepareNone
+)
+
+// preparing says which statements the connections of a pool keep prepared.
 type preparing struct {
-	wanted bool
-	gone   atomic.Bool // a prepared statement was lost: no connection of the pool prepares any more
+	which int
+	gone  atomic.Bool // a prepared statement was lost: no connection of the pool prepares any more
 }
 
-// prepared holds the statements that a connection keeps prepared. nil: it keeps none.
+// prepared holds the statements that a connection keeps prepared.
 type prepared struct {
 	*preparing
-	stmts map[string]pqconn.Stmt // statements with parameters, from their first use on
-}
-
-func newPrepared(p *preparing) prepared {
-	if !p.wanted {
-		return prepared{preparing: p}
-	}
-	return prepared{p, map[string]pqconn.Stmt{}}
+	stmts map[string]pqconn.Stmt // from their first use on
 }
 
 // IsStale tells whether err comes from a stale prepared statement: the session lost it, or the
@@ -48,8 +48,16 @@ func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, e
 	if s, ok := p.stmts[query]; ok {
 		return s, nil
 	}
-	if p.stmts == nil || args == 0 || len(p.stmts) == maxPrepared || p.gone.Load() {
+	if args == 0 || p.which == prepareNone || len(p.stmts) == maxPrepared || p.gone.Load() {
 		return nil, nil
+	}
+	if p.which == prepareOften {
+		if !isOften(ctx) {
+			return nil, nil
+		}
+		if direct, err := c.isDirect(ctx); !direct {
+			return nil, err
+		}
 	}
 	base, err := c.Conn.PrepareContext(ctx, query)
 	if err != nil {

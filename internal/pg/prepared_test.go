@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -80,5 +81,49 @@ func TestAConnectionThatMissesWhatItKeptPreparedIsGivenUp(t *testing.T) {
 		if other, prepared, err := ask(""); err != nil || other == first || prepared > 1 {
 			t.Errorf("%d statements by %d, who was %d before; %v", prepared, other, first, err)
 		}
+	}
+}
+
+func TestAStatementThatIsSentOftenIsKeptPreparedButNotThroughAPooler(t *testing.T) {
+	t.Parallel()
+	kept := func(t *testing.T, url string, opts ...pgsql.Option) (n int) {
+		t.Helper()
+		db, err := pgsql.Open(t.Context(), url, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		db.SetMaxOpenConns(1)
+		err = pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
+			for i, ctx := range []context.Context{t.Context(), pg.Often(t.Context()), pg.Often(t.Context())} {
+				var got int
+				if err := tx.GetContext(ctx, &got, fmt.Sprintf("select $1::int + %d", i/2), 7); err != nil || got != 7+i/2 {
+					return fmt.Errorf("%d, %w", got, err)
+				}
+			}
+			return tx.GetContext(t.Context(), &n, "select count(*) from pg_prepared_statements")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.Direct(t)
+		if n := kept(t, url); n != 2 {
+			t.Errorf("%d statements are kept, want 2", n)
+		}
+		if n := kept(t, url, pgsql.Option(pg.Unprepared())); n != 0 {
+			t.Errorf("%d statements are kept, want none", n)
+		}
+	})
+	for _, mode := range []string{"transaction", "session"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			if n := kept(t, pgtest.PooledIn(t, pgtest.Direct(t), mode)); n != 0 {
+				t.Errorf("%d statements are kept, want none", n)
+			}
+		})
 	}
 }

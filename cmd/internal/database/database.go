@@ -78,8 +78,11 @@ func Connect(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 // open connects to a URL, and logs which sessions block it.
 func open(ctx context.Context, f *factory.Factory, url string, opts ...pgsql.Option) (*sqlx.DB, error) {
 	opts = append(opts, pg.Name(f.Command()))
-	if f.Config().Database.Prepare == "on" {
+	switch f.Config().Database.Prepare {
+	case "on":
 		opts = append(opts, pgsql.Prepared())
+	case "off":
+		opts = append(opts, pg.Unprepared())
 	}
 	db, err := OpenURL(ctx, url, opts...)
 	if err != nil {
