@@ -113,8 +113,8 @@ test-citus: ## every test of the database, on the Citus cluster whose coordinato
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots
 
-mutants: postgres ## plant one fault after another, and tell which test catches each: two hours; RUN names some of them
-	go run ./internal/mutants -run '$(RUN)'
+mutants: postgres ## plant one fault after another, and tell which test catches each: two hours; RUN names some of them, FLAGS=-short runs the tests of make test
+	go run ./internal/mutants -run '$(RUN)' $(FLAGS)
 
 test-upgrade: postgres ## an upgrade of the schema beside runners of the last release and of this tree, for several minutes
 	PRESCIENT_UPGRADE_SLOTS=20 go test -count 1 -timeout 1h -v ./internal/upgrade

@@ -32,6 +32,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	only := flags.String("run", "", "only patches whose names match this regular `expression`")
+	short := flags.Bool("short", false, "run the tests of make test, which leave long ones out")
 	list := flags.Bool("list", false, "list the faults, and test nothing")
 	folder := flags.String("patches", "internal/mutants/patches", "the `folder` of the patches")
 	if err := flags.Parse(args); err != nil {
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			continue
 		}
 		began := time.Now() //nolint:forbidigo // it measures
-		by, err := m.test(ctx)
+		by, err := m.test(ctx, *short)
 		if ctx.Err() != nil {
 			return errors.New("stopped")
 		}
@@ -122,7 +123,7 @@ func read(file string) (m mutant, err error) {
 }
 
 // test plants the fault and returns the test that caught it, or nothing.
-func (m mutant) test(ctx context.Context) (by string, err error) {
+func (m mutant) test(ctx context.Context, short bool) (by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
 		return "", err
@@ -135,6 +136,9 @@ func (m mutant) test(ctx context.Context) (by string, err error) {
 	args := []string{
 		"go", "test", "-overlay", overlay, "-ldflags", "-w", "-count", "1", "-failfast", "-timeout", "1h",
 		"-skip", "WhatIsReleasedStaysAsItIs", // which catches each change of an SQL function
+	}
+	if short {
+		args = append(args, "-short")
 	}
 	runs := [][]string{nil}
 	if m.first != "" {
