@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -149,6 +150,9 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 		return u, err
 	}
 	u.Payload = r.payload(u.table)
+	if err := r.values(ctx, &u); err != nil {
+		return u, err
+	}
 	if err := r.also(ctx, &u, *key); err != nil {
 		return u, err
 	}
@@ -290,7 +294,8 @@ func (r *resolver) payload(t table) (columns []string) {
 	for i, name := range r.rule.Payload {
 		field := fmt.Sprintf("payload[%d]", i+1)
 		if _, err := rule.ParseName(name); err != nil {
-			r.wrong(field, "%q is not the name of a column: payload has columns of the table, and no expressions", name)
+			r.wrong(field, "%q is not the name of a column: give an expression a name, such as {title: \"(select ...)\"}",
+				name)
 			continue
 		}
 		c, err := t.column(name)
@@ -301,6 +306,27 @@ func (r *resolver) payload(t table) (columns []string) {
 		columns = append(columns, pq.QuoteIdentifier(c.Name))
 	}
 	return columns
+}
+
+// values asks the server what the expressions of the payload mean. Checks alone read them.
+func (r *resolver) values(ctx context.Context, u *understood) error {
+	looked := u.looked // the rule does not wait for what they look up
+	for _, v := range r.rule.Values {
+		field := "payload." + v.Name
+		for name := range r.rule.Lines {
+			if strings.HasPrefix(name, "payload[") && strings.HasSuffix(name, "]."+v.Name) {
+				field = name
+			}
+		}
+		var reads reading
+		e, err := r.expression(ctx, field, v.SQL, u, &reads, func(expr.Type) bool { return true }, "a value")
+		if err != nil {
+			return err
+		}
+		u.Values = append(u.Values, rule.Value{Name: v.Name, SQL: e.SQL})
+	}
+	u.looked = looked
+	return nil
 }
 
 // role refuses a role that cannot read what the rule reads.

@@ -269,6 +269,7 @@ func (r *resolver) expression(
 		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or "+
 			"make it a stored column", c.Name, c.Virtual.String)
 		return e, nil
+	case strings.HasPrefix(field, "payload"): // no trigger reads it
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
 		return e, r.refused(ctx, field, e, found.Type, *u)

@@ -21,7 +21,7 @@ import (
 // returns a warning for each table that the query would read as a whole for each row, because it has no index that
 // serves. The error is a Problem if the role may not run the query.
 func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string, err error) {
-	if !r.Facts.Lookup() {
+	if !r.Facts.Lookup() && len(r.Values) == 0 {
 		return nil, nil
 	}
 	// A null key keeps the server from seeing that there is none.

@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,8 @@ type Applied struct {
 	Also []AppliedAlso `json:"also,omitempty"`
 	// Payload has the columns of Rule.Payload, as SQL.
 	Payload []string `json:"payload,omitempty"`
+	// Values are those of Rule.Values, as the server understood them.
+	Values []Value `json:"values,omitempty"`
 	// Reads has the columns that expressions read, as SQL, and Key.
 	Reads []string `json:"reads"`
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
@@ -78,9 +81,13 @@ func (a Applied) Name() string {
 // texts. If an expression of Done is an instant, the second parameter is the instant of the checks.
 func (a Applied) RowsQuery() string {
 	payload := "null::text"
-	if len(a.Payload) > 0 {
-		columns := strings.Join(a.Payload, ", ")
-		payload = "(select row_to_json(prescient_p.*)::text from (select " + columns + ") as prescient_p)"
+	columns := slices.Clone(a.Payload)
+	for _, v := range a.Values {
+		columns = append(columns, fmt.Sprintf("(%s) as %s", v.SQL, pq.QuoteIdentifier(v.Name)))
+	}
+	if len(columns) > 0 {
+		payload = "(select row_to_json(prescient_p.*)::text from (select " + strings.Join(columns, ", ") +
+			") as prescient_p)"
 	}
 	return fmt.Sprintf(`select
     prescient_key, prescient_since, prescient_about, prescient_done,

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -275,7 +276,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 				r.wrong(p.value.Line, field, "%s", SeveralColumns)
 			}
 		case "payload":
-			rule.Payload = r.texts(p.value, field)
+			r.payload(p.value, &rule)
 		case "steps":
 			rule.Steps = r.steps(p.value, &rule)
 		case "overdue":
@@ -303,6 +304,34 @@ func (r *reader) one(node *yaml.Node) Rule {
 		r.errs = append(r.errs, rule.complete()...)
 	}
 	return rule
+}
+
+// maxField bounds the name of a field of a payload, in bytes: it is a name of SQL.
+const maxField = 63
+
+// payload reads a list of columns, and of expressions with their names: [amount, {title: "(select ...)"}].
+func (r *reader) payload(node *yaml.Node, rule *Rule) {
+	for i, entry := range r.list(node, "payload") {
+		at := fmt.Sprintf("payload[%d]", i+1)
+		rule.Lines[at] = entry.Line
+		if entry.Kind != yaml.MappingNode {
+			rule.Payload = append(rule.Payload, r.text(entry, at))
+			continue
+		}
+		for _, p := range r.mapping(entry, at, nil) {
+			name, field := p.key.Value, path(at, p.key.Value)
+			rule.Lines[field] = p.key.Line
+			text := strings.TrimSpace(r.text(p.value, field))
+			if problem := checkLength(name, maxField); problem != "" || name == "" {
+				r.wrong(p.key.Line, at, "the name of a value %s", cmp.Or(problem, "is empty"))
+			} else if slices.Contains(rule.fields(), name) {
+				r.wrong(p.key.Line, field, "is there twice")
+			} else if err := expr.Check(text); err != nil && p.value.Kind == yaml.ScalarNode {
+				r.wrong(p.value.Line, field, "%s", err)
+			}
+			rule.Values = append(rule.Values, Value{Name: name, SQL: text})
+		}
+	}
 }
 
 // expressions reads one expression of SQL, or several, and notes the line of each.

@@ -141,6 +141,11 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
 		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, also, recheck, steps, recovered, overdue, cancel, role`,
+		"payload: [{id: a}, {id: b}]":       `payload[2].id: is there twice`,
+		"payload: [id, {id: b}]":            `payload[2].id: is there twice`,
+		"payload: [{'': b}]":                `payload[1]: the name of a value is empty`,
+		"payload: [{now: now()}]":           `payload[1].now: now moves by itself`,
+		"payload: {id: a}":                  `payload: want a list, not fields`,
 		"where: true\nwhere: false":         `line 4: rule r: where: is there twice`,
 		`name:`:                             `line 3: name: must be set, such as order.unshipped`,
 		`name: schedule`:                    `line 3: rule schedule: name: the job of schedules has this name`,

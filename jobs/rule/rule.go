@@ -2,6 +2,7 @@ package rule
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -73,6 +74,8 @@ type Rule struct {
 	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
+	// Values are further values that go with events: expressions of SQL, which may look up other tables.
+	Values []Value `json:"values,omitempty"`
 	// Also lists the other tables whose writes let a row be looked at in the next slot.
 	Also []Also `json:"also,omitempty"`
 	// Recheck is how often a row is checked again whose clock another table may start, or start again after the last
@@ -106,6 +109,23 @@ func (r Rule) RecheckEvery() time.Duration {
 		return r.Recheck.Duration
 	}
 	return cmp.Or(r.Recheck.Duration, 5*time.Minute)
+}
+
+// Value is a value of the payload of events.
+type Value struct {
+	// Name is its field in the payload: title.
+	Name string `json:"name"`
+	// SQL is an expression, such as (select e.title from shop.event e where e.id = reminders.event_id).
+	SQL string `json:"sql"`
+}
+
+// fields returns the names of what goes with events.
+func (r Rule) fields() []string {
+	names := slices.Clone(r.Payload)
+	for _, v := range r.Values {
+		names = append(names, v.Name)
+	}
+	return names
 }
 
 // Also is another table that rules look up.

@@ -71,7 +71,7 @@ func (r *Rule) complete() (errs []error) {
 	if problem := checkEvent(r.Recovered.Event); problem != "" {
 		wrong("recovered", "event: %s", problem)
 	}
-	for field, problem := range r.Recovered.check(r.Payload) {
+	for field, problem := range r.Recovered.check(r.fields()) {
 		wrong("recovered", "%s: %s", field, problem)
 	}
 	return append(errs, r.checkActions()...)
@@ -88,7 +88,7 @@ func (r *Rule) checkActions() (errs []error) {
 		if s.Event == "" && s.SQL == "" && s.Job == "" && s.Receiver == "" {
 			errs = append(errs, r.Problem(at, "must have at least one of event, sql, job and notify"))
 		}
-		for field, problem := range s.check(r.Payload) {
+		for field, problem := range s.check(r.fields()) {
 			wrong(field, "%s", problem)
 		}
 		most := maxName

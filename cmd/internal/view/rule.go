@@ -47,7 +47,7 @@ type RuleDetail struct {
 	Since   string   `json:"since"`    // a column or an expression, as in the file
 	Done    string   `json:"done"`     // a column or a condition, as in the file
 	Where   string   `json:"where"`    // empty: all rows
-	Payload []string `json:"payload"`  // the columns
+	Payload []string `json:"payload"`  // the columns, and the expressions with their names
 	Zone    string   `json:"timezone"` // empty: UTC
 	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
 	Recheck string   `json:"recheck"`  // how often to look for a moved clock in other tables; empty: 5m, never with Also
@@ -117,6 +117,9 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	v.Also = []string{}
 	for _, also := range r.Also {
 		v.Also = append(v.Also, also.Table+" "+also.Key)
+	}
+	for _, value := range r.Values {
+		v.Payload = append(v.Payload, value.Name+": "+value.SQL)
 	}
 	if r.Recheck != (rule.Delay{}) {
 		v.Recheck = r.Recheck.String()
