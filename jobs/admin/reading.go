@@ -247,8 +247,8 @@ func (f RetryFilter) IsZero() bool {
 }
 
 // Retry moves failed checks from history, with a clean error count, into the first slot at or after
-// at. The zero time is the next slot. An instant beyond the horizon is a FieldError. A key that
-// waits already stays unchanged, and its failed row stays in history: waiting counts such rows.
+// at. The zero time is the next slot. An instant beyond the horizon is a FieldError. If a
+// key already waits, nothing changes for it: its failed row stays in history, and waiting counts it.
 // A row that was acknowledged (see [Client.Ack]) is moved only by its EntityKey or its ID.
 // Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
 // row.

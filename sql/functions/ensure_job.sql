@@ -1,6 +1,6 @@
 -- Returns the number of a job, as find_job does, and gives a new name its row: for callers that
--- write rows. A number follows from the name, so the call does not wait for a transaction that
--- writes the same new name: it leaves the row of table job to that one. If that transaction rolls
+-- write rows. If another transaction is writing the same new name, the call does not wait for it. The
+-- call uses the number, which follows from the name, and writes no row. If that transaction rolls
 -- back, the next caller writes the row, or the first runner that knows the job.
 -- A transaction keeps a lock for each new name until it ends. On a server whose settings give room
 -- for 19,840 locks, 30,000 new names in one transaction worked, and 40,000 ran out of shared memory.

@@ -37,7 +37,7 @@ var retryForm = form(Form{
 	Path: "retry", Summary: "Retry failed checks",
 	Title: "Retry failed checks", Verb: "Retry",
 	Lead: "Checks that were given up come back from history with a clean error count. " +
-		"A key that waits already stays unchanged.",
+		"If a key already waits, nothing changes for it.",
 	Fields: []Field{
 		{Name: "job", Label: "Job", Hint: "Empty: every job."},
 		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},

@@ -42,8 +42,8 @@ func newCmdAdd(f *factory.Factory, runF factory.Run[*addOptions]) *cobra.Command
 		Use:   "add JOB ENTITY KEY",
 		Short: "Ask for a check",
 		Long: `Enqueue a check of an entity, at the first slot at or after an instant. With --within, any
-slot from that one on and before the end of the window will do, and the key chooses it. A key that
-waits already stays unchanged, unless --on-conflict is given:
+slot from that one on and before the end of the window will do, and the key chooses it. If the key
+already waits, nothing changes, unless --on-conflict is given:
 
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place

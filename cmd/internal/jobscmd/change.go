@@ -182,7 +182,7 @@ func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Com
 		Use:   "retry",
 		Short: "Retry failed checks",
 		Long: `Move failed checks back from history, with a clean error count, into the next slot or the
-slot of --at or --in. A key that waits already stays unchanged, and its failed check stays in
+slot of --at or --in. If a key already waits, nothing changes for it: its failed check stays in
 history. The checks of job schedule also stay in history: they belong to schedules, see schedules
 resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h

@@ -124,8 +124,8 @@ func newCmdUpdate(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "update ID",
 		Short: "Change what the flags name, and nothing else",
-		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread or
-exclude starts with the first instant after now; any other change leaves the instant that waits. ` + ofFiles,
+		Long: `Change what the flags name, and nothing else. A new crontab, timezone, anchor, spread or
+exclude takes effect from now; other changes keep the next instant. ` + ofFiles,
 		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
   prescient schedules update report-42 --payload '{"report": 43}' --if-version 2`,
 		Args: cli.Exactly("ID"),
