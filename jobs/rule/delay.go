@@ -79,10 +79,10 @@ func (d Delay) times(n int) Delay {
 
 // ParseDelay reads a delay: a duration such as "90m" or "48h", days, weeks or months such as "10d", "2w" or
 // "1 month", or business time such as "3 business days", "4 business hours" or "30 business minutes". A
-// time of day may follow: "3d at 09:00".
+// time of day may follow: "3d at 09:00". It may be a part of another delay: "75% of 8 business hours".
 func ParseDelay(text string) (d Delay, err error) {
 	span, at, timed := strings.Cut(text, " at ")
-	if d, err = parseSpan(strings.Join(strings.Fields(span), " ")); err != nil {
+	if d, err = parsePart(strings.Join(strings.Fields(span), " ")); err != nil {
 		return Delay{}, fmt.Errorf("%q: %w", text, err)
 	}
 	if d.At = strings.TrimSpace(at); timed {
@@ -91,6 +91,45 @@ func ParseDelay(text string) (d Delay, err error) {
 		}
 	}
 	return d, nil
+}
+
+// partOf matches a part of a delay, such as 50% of 4h.
+var partOf = regexp.MustCompile(`^([0-9]{1,4}) ?% of (.*)$`)
+
+// maxPercent bounds the part of a delay.
+const maxPercent = 1000
+
+// parsePart reads a delay without a time of day, or a part of one: "50% of 4h".
+func parsePart(text string) (Delay, error) {
+	found := partOf.FindStringSubmatch(text)
+	if found == nil {
+		return parseSpan(text)
+	}
+	whole, err := parseSpan(found[2])
+	if err != nil {
+		return Delay{}, err
+	}
+	percent, _ := strconv.Atoi(found[1])
+	if percent < 1 || percent > maxPercent {
+		return Delay{}, fmt.Errorf("must be 1%% to %d%%", maxPercent)
+	}
+	// Each unit with its number, none of which can wrap.
+	for unit, n := range map[string]int{
+		"days": whole.Days, "weeks": whole.Weeks, "months": whole.Months, "business days": whole.BusinessDays,
+		"seconds": int(whole.Duration / time.Second), "business minutes": int(whole.BusinessTime / time.Minute),
+	} {
+		if int64(n)*int64(percent)%100 != 0 {
+			return Delay{}, fmt.Errorf("it is no whole number of %s: write the delay in a smaller unit, such as 50%% of 24h or "+
+				"50%% of 8 business hours", unit)
+		}
+	}
+	part := func(n int) int { return int(int64(n) * int64(percent) / 100) }
+	d := Delay{
+		Duration: time.Duration(part(int(whole.Duration/time.Second))) * time.Second, Days: part(whole.Days),
+		Weeks: part(whole.Weeks), Months: part(whole.Months), BusinessDays: part(whole.BusinessDays),
+		BusinessTime: time.Duration(part(int(whole.BusinessTime/time.Minute))) * time.Minute,
+	}
+	return d, d.bounded()
 }
 
 // parseSpan reads a delay without a time of day.
