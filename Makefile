@@ -9,7 +9,7 @@ export CYCLONEDX_GOMOD = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomo
 FUZZTIME = 20s
 
 # packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
-PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
+PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs/test ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./internal/deadletter ./jobs/event/outbox \
 	./internal/backtest ./internal/expr ./internal/rulestore \
 	./jobs/rule/... ./jobs/schedule/... ./internal/advise ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
@@ -31,7 +31,7 @@ PARTS = test-light test-race test-plain test-heavy test-bench test-short-version
 test $(PARTS): export GOFLAGS += -trimpath
 
 # packages with long tests begin first, so that no core is idle at the end
-PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
+PLAIN_FIRST = ./cmd ./docs/test ./jobs/schedule ./examples/orders
 
 # tests wait for locks and leases now and then: each part has half of the cores, and one package more; without DWARF, a test
 # binary is linked in three quarters of the time
@@ -153,7 +153,7 @@ freeze: ## add the migrations and the functions of a release to sql/migrations/r
 	go test -count 1 -run WhatIsReleasedStaysAsItIs ./sql -freeze
 
 pictures: ## draw the pictures of docs anew, from rows that are measured
-	go test -count 1 -run Picture ./docs -update
+	go test -count 1 -run Picture ./docs/test -update
 	cd internal/torture && go test -count 1 -run Picture . -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
@@ -170,7 +170,7 @@ bench-full: postgres ## every workload of the benchmark: 75 minutes, and 30 GB o
 
 figures: ## write the results of the last make bench into README and docs
 	cp bench/results.json bench/full.json
-	go test -count 1 -run TheFiguresOfThePages ./docs -update
+	go test -count 1 -run TheFiguresOfThePages ./docs/test -update
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found
 	@sql/embedded/install.sh

@@ -11,7 +11,13 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+// The tests run in the folder of the pages, so that a reader who opens it sees no tests.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // destroys finds a command line whose failure leaves an empty crontab, or an empty file of the machine.
 var destroys = regexp.MustCompile(`\|\s*(sudo )?(crontab\s+-|tee\s+/)|[^>&=-]>\s*/(etc|usr|lib|var)/`)
