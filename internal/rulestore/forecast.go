@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ type StepForecast struct {
 	// Does is what the step does, such as "event order.late".
 	Does string `json:"does"`
 	// Timezone is the zone of the rule, or else that of the step's calendar. Empty: UTC.
-	Timezone string `json:"timezone,omitempty"`
+	Timezone string `json:"timezone"`
 	// Rows is for how many rows the step will fire. Of a step that repeats, the next time counts.
 	Rows int64 `json:"rows"`
 	// Fired is for how many rows the step has fired.
@@ -30,6 +31,13 @@ type StepForecast struct {
 	Keys []string `json:"keys"`
 	// Slots says in which slots the step will fire for the rows, in order.
 	Slots []FiringSlot `json:"slots"`
+}
+
+// MarshalJSON writes an empty list as [], not null.
+func (f StepForecast) MarshalJSON() ([]byte, error) {
+	type fields StepForecast
+	f.Keys, f.Slots = orEmpty(f.Keys), orEmpty(f.Slots)
+	return json.Marshal(fields(f))
 }
 
 // FiringSlot is the number of rows for which a step fires in a slot.

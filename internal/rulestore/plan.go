@@ -27,7 +27,7 @@ type Plan struct {
 	// Rules are those of the file, in its order.
 	Rules []RulePlan `json:"rules"`
 	// Unlisted are the rules of the database that the file does not have. Apply leaves them.
-	Unlisted []string `json:"unlisted,omitempty"`
+	Unlisted []string `json:"unlisted"`
 }
 
 // Changes reports whether an Apply would change anything.
@@ -56,17 +56,17 @@ type RulePlan struct {
 	Action Action `json:"action"` // create, change, resume (an apply has died), unchanged, or again (with --again)
 	// Was is a rule of the database that the file does not have, if it has the same table and steps as
 	// a rule that is created: perhaps the name before. What it has fired counts for its name alone.
-	Was string `json:"was,omitempty"`
+	Was string `json:"was"`
 	// Warnings says what the plan does not refuse, such as an index that a subquery lacks.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings"`
 	// Unseen has the tables that the rule looks up, and whose changes no trigger tells.
-	Unseen []string `json:"unseen,omitempty"`
+	Unseen []string `json:"unseen"`
 	// Triggers names the triggers that Apply would create or replace.
-	Triggers []string `json:"triggers,omitempty"`
+	Triggers []string `json:"triggers"`
 	// Steps says what becomes of the steps of a rule that changes.
-	Steps []StepPlan `json:"steps,omitempty"`
+	Steps []StepPlan `json:"steps"`
 	// Options says which other options of a rule change, such as overdue.
-	Options []OptionPlan `json:"options,omitempty"`
+	Options []OptionPlan `json:"options"`
 	// Counting is the number of rows of the table that the rule is about, and for which the expected
 	// thing has not happened. The other numbers are parts of it.
 	Counting int64 `json:"counting"`
@@ -79,14 +79,14 @@ type RulePlan struct {
 	// Overdue is the number of rows for which a step has passed that has not fired. Refused tells
 	// that the rule must say what happens to them.
 	Overdue int64 `json:"overdue"`
-	Refused bool  `json:"refused,omitempty"` // the rule does not say what happens to the rows of Overdue
+	Refused bool  `json:"refused"` // the rule does not say what happens to the rows of Overdue
 	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
 	// Rule.Recheck, because another table may start their clock.
-	Unstarted int64 `json:"unstarted,omitempty"`
+	Unstarted int64 `json:"unstarted"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
-	Slots []SlotCount `json:"slots,omitempty"`
+	Slots []SlotCount `json:"slots"`
 	// Forecast says what each step will do. Empty for an Apply.
-	Forecast []StepForecast `json:"forecast,omitempty"`
+	Forecast []StepForecast `json:"forecast"`
 
 	slots    map[time.Time]int64
 	rule     understood
@@ -98,6 +98,29 @@ type RulePlan struct {
 	also          string // creates the triggers of Rule.Also. Empty: they are there
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
+}
+
+// MarshalJSON writes an empty list as [], not null.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	type fields Plan
+	p.Rules, p.Unlisted = orEmpty(p.Rules), orEmpty(p.Unlisted)
+	return json.Marshal(fields(p))
+}
+
+// MarshalJSON writes an empty list as [], not null.
+func (p RulePlan) MarshalJSON() ([]byte, error) {
+	type fields RulePlan
+	p.Warnings, p.Unseen, p.Triggers = orEmpty(p.Warnings), orEmpty(p.Unseen), orEmpty(p.Triggers)
+	p.Steps, p.Options, p.Slots, p.Forecast = orEmpty(p.Steps), orEmpty(p.Options), orEmpty(p.Slots), orEmpty(p.Forecast)
+	return json.Marshal(fields(p))
+}
+
+// orEmpty returns a list that is not nil.
+func orEmpty[T any](of []T) []T {
+	if of == nil {
+		return []T{}
+	}
+	return of
 }
 
 // SlotCount is a number of rows in a slot.
@@ -116,9 +139,9 @@ const besideSlots = 100
 type StepPlan struct {
 	Name string `json:"name"` // of the step
 	// Was is the time of the step of that name before, such as "after 48h". Empty: the step is new.
-	Was string `json:"was,omitempty"`
+	Was string `json:"was"`
 	// Is is its time now. Empty: the step is gone.
-	Is string `json:"is,omitempty"`
+	Is string `json:"is"`
 }
 
 // OverdueError says that rows are overdue, and the rule does not say what happens to them.
@@ -448,9 +471,9 @@ func timed(a rule.Applied) any {
 type OptionPlan struct {
 	Name string `json:"name"` // of the option
 	// Was is its value before. Empty: the rule did not have it.
-	Was string `json:"was,omitempty"`
+	Was string `json:"was"`
 	// Is is its value now. Empty: it is gone.
-	Is string `json:"is,omitempty"`
+	Is string `json:"is"`
 }
 
 // optionPlans compares two versions of a rule, but for their steps.
