@@ -121,6 +121,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	if _, err := w.client.Enqueue(t.Context(), tx, job); err != nil {
 		t.Fatal(err)
 	}
+	w.enqueue("job", slot(1), 1)
 	w.run(slot(1))
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -137,6 +138,10 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	}
 	if s := w.status(); !s.OK() {
 		t.Errorf("after catch-up: %+v", s.Trouble)
+	}
+	// Its other rows were checked in time.
+	if run, err := w.ledger.Show(t.Context(), slot(1)); err != nil || run.Kind != slots.KindRun || run.Finished != 2 {
+		t.Errorf("the ledger: %+v, %v", run, err)
 	}
 }
 

@@ -44,6 +44,7 @@ type Kind string
 const (
 	KindRun     Kind = "run"
 	KindCatchUp Kind = "catch_up"
+	KindByHand  Kind = "by_hand" // an operator has one check run, and no run has opened the slot since
 )
 
 // State is the state of a slot in the ledger. A slot without a ledger row is StateMissed once the next has begun.

@@ -138,7 +138,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
 	args := []any{timeOr(since, grid.Min()), current, slots.MostMissed}
-	slots, err := list(ctx, l, pg.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
+	found, err := list(ctx, l, pg.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
 		var stopped pq.BoolArray
@@ -152,12 +152,25 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	if err != nil {
 		return s, fmt.Errorf("read the status: %w", err)
 	}
-	for _, t := range slots {
-		if t.Live > 0 {
+	s.Current, err = l.Show(ctx, current)
+	if errors.Is(err, ErrNoSlot) {
+		s.Current, err = SlotRun{Slot: current}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	byHand := s.Current.Kind == slots.KindByHand && s.Current.State == slots.StateOpen
+	for _, t := range found {
+		switch {
+		case t.Live > 0:
 			s.Running = append(s.Running, t)
-		} else {
+			byHand = byHand && !t.Slot.Equal(current)
+		case !byHand || !t.Slot.Equal(current):
 			s.Trouble = append(s.Trouble, t)
 		}
+	}
+	if byHand { // its run is still to come
+		s.Current = SlotRun{Slot: current}
 	}
 	if s.Claims, err = l.Claims(ctx, time.Time{}); err != nil {
 		return s, err
@@ -165,11 +178,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	if s.Last, err = l.last(ctx, current); err != nil {
 		return s, err
 	}
-	s.Current, err = l.Show(ctx, current)
-	if errors.Is(err, ErrNoSlot) {
-		s.Current, err = SlotRun{Slot: current}, nil
-	}
-	return s, err
+	return s, nil
 }
 
 // last returns the run that did something last, in the newest slots up to one.

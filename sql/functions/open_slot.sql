@@ -6,8 +6,9 @@
 -- the first claim looks for jobs again.
 -- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
 -- does concurrently. nth: the position of the runner in the names of the slot; runners after the
--- first hundred share the last one. by_hand: an operator has a check of the slot run. That is no catch-up, so the ledger
--- does not tell of one.
+-- first hundred share the last one. by_hand: an operator has a check of the slot run. The slot then is of the kind by_hand
+-- until its run, or catch-up, opens it. A slot that was run keeps its kind when catch-up opens it again: its other rows
+-- were checked in time.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,
@@ -45,7 +46,7 @@ begin
     end if;
     -- The number is taken after the slot has begun: no transaction with a higher number can choose the slot.
     insert into prescient.slot_run (slot, state, kind, planned, horizon, settled, runners, workers)
-    values (at, 'open', case when by_hand then 'run' else run_kind end, 0, pg_current_xact_id(), false, 1, able)
+    values (at, 'open', case when by_hand then 'by_hand' else run_kind end, 0, pg_current_xact_id(), false, 1, able)
     on conflict (slot) do nothing
     returning * into run;
     first := found;
@@ -108,7 +109,6 @@ begin
         planned := case run.state when 'done' then run.planned + waits else greatest(run.planned, waits) end;
         update prescient.slot_run r
         set state = 'open',
-            kind = case when run.state = 'done' and not by_hand then run_kind else r.kind end,
             finished_at = null,
             horizon = run.horizon,
             settled = open_slot.settled,
@@ -140,6 +140,9 @@ begin
             end;
             update prescient.slot_run r set names = run.names where r.slot = at;
         end if;
+    end if;
+    if entered and run.kind = 'by_hand' and not by_hand then
+        update prescient.slot_run r set kind = run_kind where r.slot = at;
     end if;
     if entered and not first then
         update prescient.slot_run r

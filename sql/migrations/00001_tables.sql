@@ -298,11 +298,12 @@ create table prescient.slot_run (
     workers     integer     not null default 0,
     constraint slot_run_pkey primary key (slot),
     constraint slot_run_state check (state in ('open', 'done')),
-    constraint slot_run_kind check (kind in ('run', 'catch_up')),
+    constraint slot_run_kind check (kind in ('run', 'catch_up', 'by_hand')),
     constraint slot_run_finished check ((state = 'done') = (finished_at is not null))
 );
 
 comment on table prescient.slot_run is 'one row for every opened slot, also an empty one; a gap is a missed slot';
+comment on column prescient.slot_run.kind is 'what opened the slot: its run, catch-up, or an operator who had a check run (jobs run), and no run since';
 comment on column prescient.slot_run.planned is 'the rows at the opening of the slot; an estimate if there were many';
 comment on column prescient.slot_run.checked is 'rows whose outcome a run recorded: finished + rescheduled + failed';
 comment on column prescient.slot_run.failed is 'checks that ended in an error, before a retry or for good';

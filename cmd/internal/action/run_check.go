@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -79,38 +80,30 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	case paused:
 		return found, refusef("%s is paused: %s jobs resume %[1]s", a.JobExec, tx.Self)
 	}
-	if err := a.held(ctx, tx, list[i].NextCheckAt); err != nil {
-		return found, err
-	}
-	return list[i], a.busy(ctx, tx)
+	return list[i], a.free(ctx, tx, list[i].NextCheckAt)
 }
 
-// busy refuses while others work on the current slot, which would leave the check there to catch-up.
-func (a RunCheck) busy(ctx context.Context, tx Tx) error {
-	slot := tx.grid().Floor(tx.now())
-	claims, err := tx.Ledger.In(tx.Tx).Claims(ctx, slot)
-	for _, c := range claims {
-		if c.Live {
-			return refusef("%s works on slot %s, in which the check would run: try again when the slot is done, or when "+
-				"the lease has ended; see %s slots show %[2]s", c.Runner, clock(slot), tx.Self)
+// free refuses a due check whose slot another runner works on, because the runner may be checking it. It refuses every
+// check while others work on the current slot, which would leave the check there to catch-up.
+func (a RunCheck) free(ctx context.Context, tx Tx, due time.Time) error {
+	current := tx.grid().Floor(tx.now())
+	for _, slot := range slices.Compact([]time.Time{grid.Earlier(due, current), current}) {
+		claims, err := tx.Ledger.In(tx.Tx).Claims(ctx, slot)
+		if err != nil {
+			return err
+		}
+		for _, c := range claims {
+			if slot.Equal(due) && slices.Contains(c.Jobs, a.JobExec) {
+				return refusef("%s holds due checks of %s in slot %s, and may be running this one: see %s slots show %[3]s",
+					c.Runner, a.JobExec, clock(slot), tx.Self)
+			}
+			if slot.Equal(current) && c.Live {
+				return refusef("%s works on slot %s, in which the check would run: try again when the slot is done, or when "+
+					"the lease has ended; see %s slots show %[2]s", c.Runner, clock(slot), tx.Self)
+			}
 		}
 	}
-	return err
-}
-
-// held refuses a due check whose slot another runner works on: the runner may be checking it.
-func (a RunCheck) held(ctx context.Context, tx Tx, slot time.Time) error {
-	if slot.After(tx.now()) {
-		return nil
-	}
-	claims, err := tx.Ledger.In(tx.Tx).Claims(ctx, slot)
-	for _, c := range claims {
-		if slices.Contains(c.Jobs, a.JobExec) {
-			return refusef("%s holds due checks of %s in slot %s, and may be running this one: see %s slots show %[3]s",
-				c.Runner, a.JobExec, clock(slot), tx.Self)
-		}
-	}
-	return err
+	return nil
 }
 
 func (a RunCheck) run(ctx context.Context, s *Store, actor string) (Report, error) {

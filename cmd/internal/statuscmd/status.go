@@ -158,10 +158,7 @@ func lastRun(v view.Status) string {
 	if r.FinishedAt != nil {
 		at = *r.FinishedAt
 	}
-	of := ""
-	if r.Kind == slots.KindCatchUp {
-		of = "catch-up of "
-	}
+	of := map[slots.Kind]string{slots.KindCatchUp: "catch-up of ", slots.KindByHand: "jobs run in "}[r.Kind]
 	return fmt.Sprintf("%s, %sslot %s by %s", spoken.Since(at, v.Now), of, spoken.Instant(r.Slot), r.Runner)
 }
 
