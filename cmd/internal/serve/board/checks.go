@@ -32,7 +32,9 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	}
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
-			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{}, Kinds: []string{}}
+			v := Entity{
+				EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{}, Kinds: []string{}, Checks: []view.CheckData{},
+			}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
 			if v.More = len(events) > maxTimeline; v.More {
 				events = events[len(events)-maxTimeline:]
@@ -46,13 +48,41 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 			wait, err := action.Waiting(ctx, r, r.schema, key,
 				sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
 			v.Waiting = wait.Rows
-			if err != nil || len(events) > 0 {
+			if err != nil {
+				return v, err
+			}
+			if len(events) > 0 {
+				v.Checks, err = checksOf(ctx, r, key)
 				return v, err
 			}
 			kinds, err := admin.New(r.client).Kinds(ctx, r, key.EntityKey)
 			v.Kinds = append(v.Kinds, kinds...)
 			return v, err
 		})
+}
+
+// checksOf reads the rows of an entity with their payloads.
+func checksOf(ctx context.Context, r *reader, key jobs.Key) ([]view.CheckData, error) {
+	operator := admin.New(r.client)
+	waiting, _, err := operator.ListPage(ctx, r, admin.Filter{
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, Limit: defaultPage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ended, _, err := operator.HistoryPage(ctx, r, admin.HistoryFilter{
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, Limit: defaultPage,
+	})
+	list := []view.CheckData{}
+	for _, j := range waiting {
+		if !j.Anonymous { // the timeline has none of these
+			list = append(list, view.NewCheckData(j))
+		}
+	}
+	for _, row := range ended {
+		list = append(list, view.NewCheckData(row.FutureJob))
+	}
+	return slices.DeleteFunc(list, func(c view.CheckData) bool { return key.ItemKey != "" && c.ItemKey != key.ItemKey }), err
 }
 
 // HistoryFilter narrows History. Zero fields do not narrow.

@@ -202,6 +202,9 @@ type Entity struct {
 	Waiting    int64      `json:"waiting"`  // keyed checks
 	Kinds      []string   `json:"kinds"`    // entity names that have this key, if nothing is known of this entity
 	More       bool       `json:"more"`     // the timeline is longer
+	// Checks are rows of the timeline with their payloads: those that wait, in the order of their slots, and then those
+	// that have ended, the latest first. Of each there are at most 50, and at most 4 MiB of payloads.
+	Checks []view.CheckData `json:"checks"`
 }
 
 // Sentence is one event of a timeline, with a text for people.

@@ -178,6 +178,8 @@ type entityRow struct {
 	State            verdict
 	Waits, Failed    bool
 	Acked            bool // its failure was acknowledged
+	Attempts         []board.Sentence
+	Check            *view.CheckData // nil: it was not read
 }
 
 // OfSchedule reports whether the row belongs to a schedule, which has a page of its own.
@@ -210,7 +212,13 @@ func readEntity(b *board.Board, r *http.Request) (page, error) {
 		return v, nil
 	}
 	e, err := b.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
-	v.Content = entityPage{e, entityRows(e.Timeline)}
+	rows := entityRows(e.Timeline)
+	for i := range rows {
+		if n := slices.IndexFunc(e.Checks, func(c view.CheckData) bool { return c.ID == rows[i].ID }); n >= 0 {
+			rows[i].Check = &e.Checks[n]
+		}
+	}
+	v.Content = entityPage{e, rows}
 	return v, err
 }
 
@@ -231,6 +239,9 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 			said.Text, said.Slot = spoken.Again(last-i+1, all[last].Slot), &all[last].Slot
 		}
 		row.Timeline = append(row.Timeline, said)
+		if s.What == "retry" || s.What == string(jobs.OutcomeFailed) {
+			row.Attempts = append(row.Attempts, s)
+		}
 		if s.What == "acked" {
 			row.Acked = true
 			continue

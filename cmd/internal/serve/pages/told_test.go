@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -225,5 +226,28 @@ func TestDeadLettersEventsAndActionsGoOnBehindTheirFirstPage(t *testing.T) {
 		if strings.Contains(second, text) {
 			t.Errorf("%s: the second page has the link to a third", text)
 		}
+	}
+}
+
+func TestThePageOfAnEntityShowsThePayloadAndTheAttemptsOfItsChecks(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	at := s.Now().Add(time.Hour)
+	s.Enqueue(jobs.Request{
+		JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: "7", Payload: json.RawMessage(`{"broken": true, "customer": 4711}`),
+	}, at)
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "8"}, at.Add(48*time.Hour))
+	s.RunUntil(at.Add(6 * time.Hour))
+	b := s.browser().login(story.ReadToken)
+	page := text(b.get("/entity?name=invoice&key=7", http.StatusOK))
+	s.has(page, "<summary>Payload</summary>", html.EscapeString(`{"broken": true, "customer": 4711}`), "<summary>Attempts that failed: ", "errors in a row")
+	if attempts := regexp.MustCompile(`Attempts that failed: (\d+)`).FindStringSubmatch(page); attempts == nil ||
+		fmt.Sprint(strings.Count(page, "<tr><td>")) != attempts[1] {
+		t.Errorf("%v\n%s", attempts, page)
+	}
+	page = text(b.get("/entity?name=order&key=8", http.StatusOK))
+	s.has(page, "checks 0 · errors in a row 0")
+	if strings.Contains(page, "Attempts") || strings.Contains(page, "Payload") {
+		t.Error(page)
 	}
 }
