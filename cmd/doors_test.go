@@ -65,11 +65,11 @@ type figures struct {
 	Findings       []struct{ Condition, Text, Remedy string } `json:"findings"`
 	LastRun        struct{ Slot, Runner string }              `json:"last_run"`
 	Jobs           []struct {
-		JobExec      string `json:"job_exec"`
-		Unregistered bool   `json:"unregistered"`
-		Failed       int64  `json:"failed"`
-		GaveUp       int64  `json:"gave_up"`
-		GaveUpError  string `json:"gave_up_error"`
+		JobExec     string `json:"job_exec"`
+		Unserved    bool   `json:"unserved"`
+		Failed      int64  `json:"failed"`
+		GaveUp      int64  `json:"gave_up"`
+		GaveUpError string `json:"gave_up_error"`
 	} `json:"jobs"`
 }
 
@@ -91,7 +91,7 @@ func TestEachDoorTellsTheSameStateInTheSameWords(t *testing.T) {
 			"stranded: 8 rows are stranded in 2 slots since SLOT2: ",
 			"gave-up: 3 rows were given up in the last day: fail (3: the card expired). ",
 			"failing: 2 of 3 checks of fail failed in slot SLOT1, which was run last, at ",
-			"unregistered: rows wait for jobs that no run of the last 7 days has registered: oder (4 due). ",
+			"unserved: rows wait for jobs that no run of the last 7 days had: oder (4 due). ",
 		}},
 		"stopped": {manyJobs, "1,269+", []string{
 			"missed: 1 slot was missed since SLOT3: opened by no run; more than 1,254 rows wait in it",
@@ -162,17 +162,17 @@ func TestEachDoorTellsTheSameStateInTheSameWords(t *testing.T) {
 				t.Errorf("status does not say which machine was the last, but %+v:\n%s", status.LastRun, said)
 			}
 
-			var failed, gaveUp, unregistered int64
+			var failed, gaveUp, unserved int64
 			for _, j := range status.Jobs {
 				failed, gaveUp = failed+j.Failed, gaveUp+j.GaveUp
-				if j.Unregistered {
-					unregistered++
+				if j.Unserved {
+					unserved++
 				}
 			}
 			for figure, want := range map[string]string{
 				"Overdue": strings.Replace(test.overdue, "2023", "2,023", 1), "Missed": fmt.Sprint(int64(len(status.Missed)) + status.MoreMissed),
 				"Stranded": fmt.Sprint(len(status.LeftOpen) + len(status.Stragglers)), "Failing": "1", "Failed": fmt.Sprint(failed),
-				"Given up": fmt.Sprint(gaveUp), "Unregistered": fmt.Sprint(unregistered), "Paused": fmt.Sprint(len(status.Paused)),
+				"Given up": fmt.Sprint(gaveUp), "Unserved": fmt.Sprint(unserved), "Paused": fmt.Sprint(len(status.Paused)),
 			} {
 				if got := regexp.MustCompile(`<dt>` + figure + `</dt><dd><a [^>]*>(?:<span[^>]*>)?([^<]*)`).FindStringSubmatch(page); got == nil || got[1] != want {
 					t.Errorf("the page says %s %q, want %s", figure, got, want)

@@ -506,7 +506,7 @@ func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "job=unknown\n") {
 		t.Error(text)
 	}
-	if at, err := admin.New(w.client).RegisteredAt(t.Context(), w.db, "known"); err != nil || !at.IsZero() {
+	if at, err := admin.New(w.client).ServedAt(t.Context(), w.db, "known"); err != nil || !at.IsZero() {
 		t.Error(at, err)
 	}
 }

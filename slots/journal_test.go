@@ -441,13 +441,13 @@ func (w *world) tellsHowTheJobsDo() {
 	}
 	for i := range list {
 		j := &list[i]
-		if time.Duration(j.LatenessP50) < 40*time.Second || time.Duration(j.LatenessP99) > 48*time.Second || j.RegisteredAt == nil {
+		if time.Duration(j.LatenessP50) < 40*time.Second || time.Duration(j.LatenessP99) > 48*time.Second || j.ServedAt == nil {
 			t.Errorf("%s: %+v", j.JobExec, *j)
 		}
 		if j.LastAt == nil {
 			t.Errorf("%s: nobody knows when its newest slot was run", j.JobExec)
 		}
-		j.LatenessP50, j.LatenessP99, j.RegisteredAt, j.LastAt = 0, 0, nil, nil
+		j.LatenessP50, j.LatenessP99, j.ServedAt, j.LastAt = 0, 0, nil, nil
 	}
 	list[1].Failed, list[1].LastFailed = list[1].Failed/2, list[1].LastFailed/2 // two pages, the first of each
 	want := []ledger.JobStatus{

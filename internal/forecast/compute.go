@@ -106,8 +106,8 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 
 // load counts the rows of a job in a slot. Parts of rows count, too.
 type load struct {
-	waiting, expected    float64
-	paused, unregistered bool
+	waiting, expected float64
+	paused, unserved  bool
 }
 
 // jobsOf returns the jobs of a slot, sorted by name.
@@ -117,7 +117,7 @@ func jobsOf(loads map[string]load) []Job {
 		l := loads[name]
 		j := Job{
 			JobExec: name, Waiting: int64(math.Round(l.waiting)), Expected: int64(math.Round(l.expected)),
-			Paused: l.paused, Unregistered: l.unregistered,
+			Paused: l.paused, Unserved: l.unserved,
 		}
 		if j.Waiting > 0 || j.Expected > 0 {
 			list = append(list, j)
@@ -183,7 +183,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 		default:
 			l.expected = r.past.rows(name, r.seasons[name], slot, r.curve(name).rates(slot, ahead), l.waiting)
 		}
-		l.paused, l.unregistered = r.state(name)
+		l.paused, l.unserved = r.state(name)
 		loads[name] = l
 	}
 	return loads

@@ -80,14 +80,14 @@ type Job struct {
 	Expected int64 `json:"rows"`
 	// Done is the time from the slot until the last of them is done.
 	Done duration.Text `json:"done_after"`
-	// Paused or Unregistered rows are not run. A job is unregistered if no run of the last 7 days
-	// knows it.
-	Paused       bool `json:"paused"`
-	Unregistered bool `json:"unregistered"` // no run of the last 7 days knows the job, so its rows are not run
+	// Paused or Unserved rows are not run. A job is unserved if no run of the last 7 days
+	// had it.
+	Paused   bool `json:"paused"`
+	Unserved bool `json:"unserved"` // no run of the last 7 days had the job, so its rows are not run
 }
 
 // Runs reports whether rows of the job will be run.
-func (j Job) Runs() bool { return !j.Paused && !j.Unregistered }
+func (j Job) Runs() bool { return !j.Paused && !j.Unserved }
 
 // Ends is the time from the slot to the end of its run.
 func (s Slot) Ends() time.Duration { return time.Duration(s.Begins + s.Took) }

@@ -100,7 +100,7 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 
 // state reports whether a run skips the rows of a job: the job is paused, or no run knows it. A job
 // that only the past has counts as known.
-func (r *reader) state(name string) (paused, unregistered bool) {
+func (r *reader) state(name string) (paused, unserved bool) {
 	known := r.known[name]
 	if r.registry != nil && !known {
 		_, known = r.registry.Lookup(name)

@@ -54,7 +54,7 @@ func regrid(list []Slot, was, to grid.Grid, exact func(job string) float64) []Sl
 		l := loads[at][j.JobExec]
 		l.waiting += part * float64(j.Waiting)
 		l.expected += part * float64(j.Expected)
-		l.paused, l.unregistered = j.Paused, j.Unregistered
+		l.paused, l.unserved = j.Paused, j.Unserved
 		loads[at][j.JobExec] = l
 	}
 	for _, s := range list {

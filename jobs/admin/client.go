@@ -23,9 +23,9 @@ type Client struct {
 // New returns a Client for the schema and the clock of an application's client.
 func New(client *jobs.Client) *Client { return &Client{client} }
 
-// RegisteredAt returns when a run last knew a job, in UTC and to the hour. The zero time: no run
+// ServedAt returns when a run last knew a job, in UTC and to the hour. The zero time: no run
 // ever did, and the job's checks wait until a run does.
-func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
+func (c *Client) ServedAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
 	var at time.Time
 	err := c.row(ctx, db, pg.JobKnown, []any{jobExec}, &at)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

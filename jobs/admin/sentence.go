@@ -187,8 +187,8 @@ func due(e TimelineEntry, now time.Time, binary string) string {
 			return text + ", but its rule is paused: " + binary + " rules resume " + spoken.Word(e.JobExec)
 		}
 		text += ", but its job is paused: " + binary + " jobs resume " + spoken.Word(e.JobExec)
-	case "unregistered":
-		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"
+	case "unserved":
+		text += ", but no run of the last 7 days had its job: it waits for one of a binary that has it"
 	case "missed":
 		text += ": no run has opened the slot, which catch-up does"
 	case "open":

@@ -49,8 +49,8 @@ func Named(finding string) (c Condition, job string, err error) {
 // Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
 // conditions leave it out.
 var Conditions = []Condition{
-	{"unregistered", "more than THRESHOLD jobs that no run of the last 7 days has registered, with rows " +
-		"that are due within a day and were requested more than a width ago", "", 0, unregistered, aboutAll},
+	{"unserved", "more than THRESHOLD jobs that no run of the last 7 days had, with rows " +
+		"that are due within a day and were requested more than a width ago", "", 0, unserved, aboutAll},
 	{"missed", "more than THRESHOLD slots that no run has opened", "", 0, missed, aboutAll},
 	{"stranded", "more than THRESHOLD slots that were left open, " +
 		"or have rows that were committed after the slot was closed", "", 0, stranded, aboutAll},

@@ -69,9 +69,9 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
 	r := &Report{knows: func(string) bool { return false }}
 	for i := range 10_000 {
-		r.Jobs = append(r.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, GaveUpError: strings.Repeat("x", 500)})
+		r.Jobs = append(r.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unserved: true, GaveUp: 1, GaveUpError: strings.Repeat("x", 500)})
 	}
-	for name, found := range map[string][]Finding{"unregistered": unregistered(r, 0), "gave up": gaveUp(r, 0)} {
+	for name, found := range map[string][]Finding{"unserved": unserved(r, 0), "gave up": gaveUp(r, 0)} {
 		if len(found) != 1 || !strings.Contains(found[0].Text, "order.00019") || !strings.Contains(found[0].Text, " and 9980 more") || len(found[0].Text) > 4000 {
 			t.Errorf("%s: %.5000s", name, found)
 		}
@@ -81,10 +81,10 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 	t.Parallel()
 	r := &Report{knows: func(job string) bool { return job == "order.late" }}
-	r.Jobs = []ledger.JobStatus{{JobExec: "order.late", Unregistered: true}, {JobExec: "oder.late", Unregistered: true}}
-	found := unregistered(r, 0)
-	if len(found) != 2 || !strings.Contains(found[0].Text, "registered: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
-		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "registered: order.late.") || found[1].Remedy != "run --catch-up" {
+	r.Jobs = []ledger.JobStatus{{JobExec: "order.late", Unserved: true}, {JobExec: "oder.late", Unserved: true}}
+	found := unserved(r, 0)
+	if len(found) != 2 || !strings.Contains(found[0].Text, "days had: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
+		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "days had: order.late.") || found[1].Remedy != "run --catch-up" {
 		t.Errorf("%+v", found)
 	}
 }
@@ -107,9 +107,9 @@ func TestAMisspeltJobIsOneFinding(t *testing.T) {
 	r.Current = ledger.SlotRun{Slot: r.Now.Add(-2 * time.Hour)}
 	r.Trouble = []ledger.Trouble{{Slot: hour, State: slots.StateOpen, Jobs: counts}}
 	r.unopened = counts
-	r.Jobs = []ledger.JobStatus{{JobExec: "oder.late", Unregistered: true}}
-	found := append(unregistered(r, 0), append(stranded(r, 0), overdue(r, 0)...)...)
-	if len(found) != 1 || !strings.Contains(found[0].Text, "registered: oder.late (6 due). Run a binary") {
+	r.Jobs = []ledger.JobStatus{{JobExec: "oder.late", Unserved: true}}
+	found := append(unserved(r, 0), append(stranded(r, 0), overdue(r, 0)...)...)
+	if len(found) != 1 || !strings.Contains(found[0].Text, "days had: oder.late (6 due). Run a binary") {
 		t.Errorf("%+v", found)
 	}
 	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, ledger.JobCount{JobExec: "order.late", Waiting: ledger.Count{N: 2}})

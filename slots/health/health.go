@@ -129,7 +129,7 @@ func (s *State) DeadLetters() int64 { return s.dead }
 // Report is the state of a store at one moment, with how its jobs did, and the problems.
 type Report struct {
 	State
-	Jobs      []ledger.JobStatus // checked in the last day, gave rows up, or unregistered
+	Jobs      []ledger.JobStatus // checked in the last day, gave rows up, or unserved
 	LateSlots []ledger.LateSlot  // of the last day, the newest 20
 	// Slowest is the slot that took longest of the newest four that run on time, or are running.
 	// Took is how long.
@@ -150,7 +150,7 @@ type Report struct {
 
 // told has the problems that findings tell already: a problem that several conditions see is one finding.
 type told struct {
-	jobs   map[string]bool // unregistered ones, whose rows wait for a binary
+	jobs   map[string]bool // unserved ones, whose rows wait for a binary
 	states []slots.State   // of slots in trouble, with their rows
 	gaveUp bool            // jobs whose rows were given up, with their errors
 }
@@ -610,14 +610,14 @@ func instant(t *time.Time) time.Time {
 // retries reports whether rows that failed in the job's last slot wait for a retry.
 func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastSettled < j.LastFailed }
 
-// unregistered tells all rows of a job that no run knows, so that no other condition tells them
+// unserved tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
 // them.
-func unregistered(r *Report, threshold float64) (list []Finding) {
+func unserved(r *Report, threshold float64) (list []Finding) {
 	var here, nowhere []string
 	for _, j := range r.Jobs {
 		switch {
-		case !j.Unregistered:
+		case !j.Unserved:
 		case !r.knows(j.JobExec):
 			nowhere = append(nowhere, j.JobExec)
 		case !slices.ContainsFunc(r.Trouble, func(t ledger.Trouble) bool {
@@ -631,13 +631,13 @@ func unregistered(r *Report, threshold float64) (list []Finding) {
 	}
 	if len(nowhere) > 0 {
 		list = r.found(true, "jobs list --job "+spoken.Word(nowhere[0]),
-			"rows wait for jobs that no run of the last 7 days has registered: %s. "+
+			"rows wait for jobs that no run of the last 7 days had: %s. "+
 				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
 			r.withDue(nowhere))
 	}
 	if len(here) > 0 { // nothing has run yet, or an older binary has
 		list = append(list, r.found(true, "run --catch-up",
-			"rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
+			"rows wait for jobs that this binary has, and that no run of the last 7 days had: %s. "+
 				"Let this binary run the slots", r.withDue(here))...)
 	}
 	r.told.jobs = map[string]bool{}

@@ -16,13 +16,13 @@ import (
 // JobStatus sums up the checks of a job over some time. It leaves out slots that have a runner.
 type JobStatus struct {
 	JobExec string `json:"job_exec"`
-	// RegisteredAt is when a run last knew the job, to the hour; null: never.
-	RegisteredAt *time.Time `json:"registered_at"`
-	// Unregistered reports that rows of the job have waited for at least a width, in slots up to the
-	// next day, and that no run of the last 7 days knew the job.
-	Unregistered bool  `json:"unregistered"`
-	Checked      int64 `json:"checked"`
-	Failed       int64 `json:"failed"` // checks that ended in an error
+	// ServedAt is when a run last had the job, to the hour; null: never.
+	ServedAt *time.Time `json:"served_at"`
+	// Unserved reports that rows of the job have waited for at least a width, in slots up to the
+	// next day, and that no run of the last 7 days had the job.
+	Unserved bool  `json:"unserved"`
+	Checked  int64 `json:"checked"`
+	Failed   int64 `json:"failed"` // checks that ended in an error
 	// GaveUp counts the rows that are in history as failed, without those that an operator has acknowledged.
 	GaveUp int64 `json:"gave_up"`
 	// MaxChecks counts the rows in history as max_checks: they ended because they asked for one check
@@ -61,18 +61,18 @@ func (j JobStatus) Kept() string {
 const aheadFor = 24 * time.Hour
 
 // Jobs returns the status of jobs since an instant, in the order of their names: of those that were checked, whose rows
-// were given up or ended by max_checks, or that are unregistered.
+// were given up or ended by max_checks, or that are unserved.
 func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error) {
 	now := l.now()
 	args := []any{since, now, now.Add(aheadFor)}
 	list, err := list(ctx, l, pg.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
 		var sla, p50, p99 sql.NullInt64
 		var registered, slot, at sql.NullTime
-		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
+		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unserved, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
 			&j.LastFailed,
 			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastSettled, &j.MaxChecks, &j.Error, &j.GaveUpError, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
-		j.RegisteredAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
+		j.ServedAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
 		return err
 	})
 	if err != nil {

@@ -8,7 +8,7 @@
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
 -- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the timeline.
--- hindrance: what keeps a waiting row from its check: paused, unregistered (no run of the last 7
+-- hindrance: what keeps a waiting row from its check: paused, unserved (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
 -- a row that ended because the key was changed. error: of acked, why.
@@ -142,7 +142,7 @@ begin
             when e.what <> 'waiting' then null
             when j.paused_at is not null then 'paused'
             when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days'
-                and not exists (select from prescient.rule u where u.name = j.name) then 'unregistered'
+                and not exists (select from prescient.rule u where u.name = j.name) then 'unserved'
             when e.slot > clock_timestamp() then null
             when r.state = 'open' then 'open'
             when r.state = 'done' then 'straggler'

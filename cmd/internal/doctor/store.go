@@ -192,7 +192,7 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 			more++
 		default:
 			found = append(found, action(
-				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, "+
+				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days had it, "+
 					"and this binary does not have it", job.Name, spoken.Instant(job.Slot)),
 				"run a binary that has it, or cancel them if the name is wrong or its rule was removed. See them with: "+
 					"%s jobs list --job %s", c.Name, spoken.Word(job.Name)))

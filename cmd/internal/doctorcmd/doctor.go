@@ -184,7 +184,7 @@ func examineHealth(
 			Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy,
 		})
 		for _, j := range report.Jobs {
-			told[j.JobExec] = told[j.JobExec] || found.Condition == "unregistered" && j.Unregistered
+			told[j.JobExec] = told[j.JobExec] || found.Condition == "unserved" && j.Unserved
 		}
 	}
 	return list, err

@@ -138,7 +138,7 @@ func warnUnknown(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.C
 	if checks.Has(f, job) {
 		return nil
 	}
-	at, err := admin.New(c).RegisteredAt(ctx, db, job)
+	at, err := admin.New(c).ServedAt(ctx, db, job)
 	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // an app's role may not read this
 	}

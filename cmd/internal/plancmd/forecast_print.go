@@ -91,8 +91,8 @@ func jobsText(s forecast.Slot) string {
 		switch {
 		case j.Paused:
 			text += " (not counted: paused)"
-		case j.Unregistered:
-			text += " (not counted: no run of the last 7 days knows it)"
+		case j.Unserved:
+			text += " (not counted: no run of the last 7 days had it)"
 		}
 		list = append(list, text)
 	}

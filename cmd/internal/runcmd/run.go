@@ -45,8 +45,8 @@ more rows. A claim belongs to its run until run.lease passes without a heartbeat
 exits 0.
 
 The rows of a paused job wait until "jobs resume". A run does not check the rows of a job that its binary has not
-registered: their slot stays open, for a binary that has the job. The exit code is 6 if no run of the last 7 days has
-registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log names such jobs in an
+registered: their slot stays open, for a binary that has the job. The exit code is 6 if no run of the last 7 days had
+the job, or if a query of sql_jobs cannot run. All other rows are checked. The log names such jobs in an
 error when their rows first keep a slot open. Later it names them once a day, in the first slot (UTC), so that cron
 does not mail them in every slot. "status" and "doctor" always name them.
 

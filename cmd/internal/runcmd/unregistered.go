@@ -51,7 +51,7 @@ func (u *unregistered) add(r slots.Result) {
 }
 
 // cannotRun logs the jobs whose rows leave slots open. It returns an error without text and with the
-// code Left if no run of the last 7 days has registered one of these jobs, or if a query of sql_jobs
+// code Left if no run of the last 7 days had one of these jobs, or if a query of sql_jobs
 // cannot run. A job that is no news is logged at the level info.
 func cannotRun(
 	ctx context.Context, f *factory.Factory, b *checks.Bound, now time.Time, left unregistered, news isNews,
@@ -89,8 +89,8 @@ func logUnregistered(
 	}{
 		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
 			"run these with a binary that has them"},
-		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has " +
-			"registered their jobs: run these with a binary that has them, or cancel the rows if a name is wrong"},
+		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days had " +
+			"their jobs: run these with a binary that has them, or cancel the rows if a name is wrong"},
 	} {
 		if len(left.jobs) == 0 {
 			continue

@@ -74,7 +74,7 @@ func printFindings(f *factory.Factory, v view.Status) error {
 			err = errors.Join(err, f.Lines(strings.Map(plain.Printable, "    see to it with: "+found.Remedy)))
 		}
 	}
-	told := slices.ContainsFunc(v.Findings, func(found health.Finding) bool { return found.Condition == "unregistered" })
+	told := slices.ContainsFunc(v.Findings, func(found health.Finding) bool { return found.Condition == "unserved" })
 	if len(v.NotRegistered) > 0 && !told {
 		err = errors.Join(err,
 			f.Sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))

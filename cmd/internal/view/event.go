@@ -69,7 +69,7 @@ type Event struct {
 
 	// Hindrance says what blocks a waiting row. Empty: nothing.
 	//
-	//   - "paused"; "unregistered": no run of the last 7 days knows its job
+	//   - "paused"; "unserved": no run of the last 7 days had its job
 	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open
 	//   - "straggler": it was committed after its slot was closed
 	Hindrance string `json:"hindrance"`

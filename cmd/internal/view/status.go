@@ -37,7 +37,7 @@ type Status struct {
 	ClaimsLive    int                `json:"claims_live"`    // claims with rows whose lease has not ended
 	ClaimsExpired int                `json:"claims_expired"` // claims with rows whose lease has ended
 	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that are not registered here
-	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unregistered
+	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unserved
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
 

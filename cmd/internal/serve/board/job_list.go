@@ -24,20 +24,20 @@ type JobState string
 
 // The states of a job.
 const (
-	JobUnregistered JobState = "unregistered" // no run has it, and rows wait
-	JobOverdue      JobState = "overdue"
-	JobFailing      JobState = "failing" // as health.Failing
-	JobFailed       JobState = "failed"  // some checks of its last slot
-	JobGaveUp       JobState = "gave up"
-	JobLate         JobState = "late" // some checks of its last slot
-	JobPaused       JobState = "paused"
-	JobOK           JobState = "ok"
-	JobIdle         JobState = "idle" // nothing was checked in the last day
+	JobUnserved JobState = "unserved" // no run has it, and rows wait
+	JobOverdue  JobState = "overdue"
+	JobFailing  JobState = "failing" // as health.Failing
+	JobFailed   JobState = "failed"  // some checks of its last slot
+	JobGaveUp   JobState = "gave up"
+	JobLate     JobState = "late" // some checks of its last slot
+	JobPaused   JobState = "paused"
+	JobOK       JobState = "ok"
+	JobIdle     JobState = "idle" // nothing was checked in the last day
 )
 
 // jobStates are all of them, the worst first.
 var jobStates = []JobState{
-	JobUnregistered, JobOverdue, JobFailing, JobFailed, JobGaveUp, JobLate, JobPaused, JobOK, JobIdle,
+	JobUnserved, JobOverdue, JobFailing, JobFailed, JobGaveUp, JobLate, JobPaused, JobOK, JobIdle,
 }
 
 // StateOf returns the state of a job. The rows of a paused job wait on purpose.
@@ -45,8 +45,8 @@ func StateOf(j *ledger.JobStatus, paused bool, overdue ledger.Count) JobState {
 	switch {
 	case paused:
 		return JobPaused
-	case j.Unregistered:
-		return JobUnregistered
+	case j.Unserved:
+		return JobUnserved
 	case overdue.N > 0:
 		return JobOverdue
 	case health.Failing(j):
@@ -146,7 +146,7 @@ func (s *source) readLoud(ctx context.Context, r *reader, f JobsFilter, o *Overv
 	v.Jobs = []JobLine{}
 	for _, j := range loud {
 		if k, is := of[j.JobExec]; is { // the job of an old row may have no name any more
-			j.Registered, j.Paused, j.RegisteredAt, j.SLA = k.Registered, k.Paused, k.RegisteredAt, k.SLA
+			j.Registered, j.Paused, j.ServedAt, j.SLA = k.Registered, k.Paused, k.ServedAt, k.SLA
 			v.Jobs = append(v.Jobs, j)
 		}
 	}
@@ -226,7 +226,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, ask jobNames) ([]JobLi
 		var by string
 		var sla sql.NullInt64
 		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
-		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
+		j.ServedAt, j.SLA = utc(registered), micros(sla.Int64)
 		j.Registered, j.State = knows(j.JobExec), JobIdle
 		if paused.Valid {
 			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}

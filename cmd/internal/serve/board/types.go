@@ -125,7 +125,7 @@ type Jobs struct {
 // JobLine is one job, and the results of its checks in the last day.
 type JobLine struct {
 	ledger.JobStatus
-	// State is unregistered, overdue, failing, failed, gave up, late, paused, ok or idle: the worst comes first.
+	// State is unserved, overdue, failing, failed, gave up, late, paused, ok or idle: the worst comes first.
 	State      JobState         `json:"state"`
 	Registered bool             `json:"registered"` // in the binary that serves
 	Paused     *admin.PausedJob `json:"paused"`     // null: it is not paused

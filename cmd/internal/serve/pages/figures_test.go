@@ -87,7 +87,7 @@ var figureTests = []figureTest{
 	{"/", "Failed", rowsFailed},
 	{"/", "Given up", rowsGivenUp},
 	{"/", "Late", brokenSLAs},
-	{"/", "Unregistered", unknownJobs},
+	{"/", "Unserved", unknownJobs},
 	{"/", "Paused", pausedJobs},
 	{"/", "Schedules", laggards},
 	{"/", "Slots that were not run to their end | SLOT1 | Waiting", waiting + ` and next_check_at = SLOT1`},

@@ -14,8 +14,8 @@ import (
 func jobMark(j board.JobLine) verdict {
 	failed := counted(ledger.Count{N: j.LastFailed}, "check", "checks") + " of its last slot failed"
 	switch j.State {
-	case board.JobUnregistered:
-		return verdict{Mark: "bad", Text: "unregistered: no run has it"}
+	case board.JobUnserved:
+		return verdict{Mark: "bad", Text: "unserved: no run of the last 7 days had it"}
 	case board.JobOverdue:
 		return verdict{Mark: "bad", Text: counted(j.OverdueCount(), "row is", "rows are") + " overdue"}
 	case board.JobFailing:

@@ -77,15 +77,15 @@ type way struct{ Path, Text string }
 
 // ways are the links of findings, by condition.
 var ways = map[string]way{
-	"missed":       {"/do/catch-up", "Catch up…"},
-	"stranded":     {"/do/catch-up", "Catch up…"},
-	"overdue":      {"/ledger", "Show the ledger"},
-	"gave-up":      {"/do/retry?since=24h", "Retry them…"},
-	"failing":      {"/waiting", "Show the rows"},
-	"publishing":   {"/schedules", "Show the schedules"},
-	"unregistered": {"/jobs", "Show the jobs"},
-	"slow":         {"/ledger", "Show the ledger"},
-	"sla":          {"/jobs", "Show the jobs"},
+	"missed":     {"/do/catch-up", "Catch up…"},
+	"stranded":   {"/do/catch-up", "Catch up…"},
+	"overdue":    {"/ledger", "Show the ledger"},
+	"gave-up":    {"/do/retry?since=24h", "Retry them…"},
+	"failing":    {"/waiting", "Show the rows"},
+	"publishing": {"/schedules", "Show the schedules"},
+	"unserved":   {"/jobs", "Show the jobs"},
+	"slow":       {"/ledger", "Show the ledger"},
+	"sla":        {"/jobs", "Show the jobs"},
 }
 
 // leads returns the link of a finding, or nil if no page solves it or tells more. Catch-up leaves
@@ -98,7 +98,7 @@ func leads(f health.Finding) *way {
 	case f.Condition == "stranded" && strings.Contains(f.Remedy, " run --slot "): // its runners take it over themselves
 		to = ways["overdue"]
 	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
-		to = ways["unregistered"]
+		to = ways["unserved"]
 	case f.Condition == "failing":
 		to.Path = link("/waiting", "job", f.Job)
 		if strings.Contains(f.Remedy, " jobs history ") {
@@ -264,7 +264,7 @@ func (v overviewPage) figures() []figure {
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		failing, late = failing+one(health.Failing(j)), late+one(health.Late(j))
-		failed, gaveUp, unknown = failed+j.Failed, gaveUp+j.GaveUp, unknown+one(j.Unregistered)
+		failed, gaveUp, unknown = failed+j.Failed, gaveUp+j.GaveUp, unknown+one(j.Unserved)
 	}
 	list := []figure{
 		{Name: "Overdue", Value: tally(v.OverdueCount()), Note: "rows", Mark: "bad", Path: "/ledger"},
@@ -286,7 +286,7 @@ func (v overviewPage) figures() []figure {
 			Path: link("/ended", "outcome", jobs.OutcomeFailed),
 		},
 		{Name: "Late", Value: count(late), Note: "jobs that broke their SLA", Mark: "bad", Path: "/jobs"},
-		{Name: "Unregistered", Value: count(unknown), Note: "jobs that no run has registered", Mark: "bad", Path: "/jobs"},
+		{Name: "Unserved", Value: count(unknown), Note: "jobs that no run of the last 7 days had", Mark: "bad", Path: "/jobs"},
 		{Name: "Paused", Value: count(len(v.Paused)), Note: "jobs", Mark: "warn", Path: "/jobs"},
 		{Name: "Schedules", Value: count(len(v.Schedules)), Note: "have missed something", Mark: "warn", Path: "/schedules"},
 	}

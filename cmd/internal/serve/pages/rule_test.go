@@ -68,7 +68,7 @@ func TestTheFiguresOfARuleAreThoseOfTheDatabase(t *testing.T) {
 	slot := f.browser.get("/slot?at="+next, http.StatusOK)
 	f.has(slot, "Rows that wait in the slot", "order.late")
 	if strings.Contains(slot, "not registered") {
-		t.Errorf("the page of a slot calls the rule unregistered:\n%s", slot)
+		t.Errorf("the page of a slot calls the rule unserved:\n%s", slot)
 	}
 }
 
