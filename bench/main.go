@@ -33,6 +33,7 @@ var workloads = []workload{
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true, false},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
+	{"events", "publish a slot of schedules to Kafka, beside the outbox; latency; a consumer of few events", events, false, false},
 	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
 	{"advise", "advise out of 100k, 1M and 10M rows of history", advised, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},

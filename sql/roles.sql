@@ -214,7 +214,7 @@ begin
                 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'journal_add',
                 'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
                 'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months', 'prune_events',
-                'set_schedule', 'pause_schedule', 'drop_schedule', 'wait_for_schedule', 'schedule_pauser', 'schedule_mistake'
+                'set_schedule', 'pause_schedule', 'drop_schedule', 'wait_for_schedule', 'schedule_pauser', 'schedule_mistake', 'refusing_login'
             ]),
             ('prescient_operator', array[
                 'set_width', 'retry_failed', 'receive_rows', 'give_rows',

@@ -52,7 +52,7 @@ var mayCall = map[pg.Role]string{
 	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
 	pg.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
-		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule schedule_mistake set_schedule wait_for_schedule`,
+		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule refusing_login schedule_mistake set_schedule wait_for_schedule`,
 	pg.Rules:    `cancel_keys rule_look rule_mark rule_rename rule_resume rule_wait rule_wait_many`,
 	pg.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pg.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,

@@ -161,7 +161,17 @@ func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec, name func(i
 	db, able := tx.(preparer)
 	var errs []error
 	for _, spec := range specs {
-		if spec.Act.SQL == "" || !able {
+		if spec.Act.SQL == "" {
+			continue
+		}
+		wrong, err := s.checkRole(ctx, tx, spec.Act.Role)
+		if err != nil {
+			return err
+		}
+		if wrong != nil && len(errs) < maxListed {
+			errs = append(errs, name(spec.ID, wrong))
+		}
+		if !able {
 			continue
 		}
 		refused, err := parseAs(ctx, tx, db, spec.Act)
@@ -173,6 +183,19 @@ func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec, name func(i
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkRole returns what is wrong with a role that no login of the runs may take, if it is known which logins run.
+func (s *Store) checkRole(ctx context.Context, tx jobs.DB, role string) (wrong *jobs.FieldError, err error) {
+	if role == "" {
+		return nil, nil //nolint:nilnil // nothing is wrong
+	}
+	var login sql.NullString
+	if err := pg.One(ctx, tx, pg.ScheduleRefusing.In(s.schema), []any{role}, &login); err != nil || !login.Valid {
+		return nil, err
+	}
+	return &jobs.FieldError{Field: "role", Message: fmt.Sprintf("must be a role that a login of the runs may take: grant %s to %s",
+		pq.QuoteIdentifier(role), pq.QuoteIdentifier(login.String))}, nil
 }
 
 // parseAs returns why the server refuses the statement of an act.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
@@ -515,6 +517,30 @@ func TestOnlyAnOperatorWritesAStatement(t *testing.T) {
 	spec.Act.SQL = "select 2"
 	if _, err := w.store.Update(t.Context(), runner, spec, schedule.AnyVersion); !errors.Is(err, schedule.ErrStatement) {
 		t.Errorf("a runner changes a statement: %v", err)
+	}
+	// Of the logins that run slots, none may take the role until one is a member.
+	w.db.MustExec("create role schedule_rights_janitor; grant schedule_rights_janitor to schedule_rights_login_operator")
+	w.db.MustExec("create role schedule_rights_cleaner")
+	for role, want := range map[string]string{"janitor": "", "cleaner": "grant \"?schedule_rights_cleaner\"? to \"?schedule_rights_login_operator"} {
+		act := schedule.Act{SQL: "select 3", Role: "schedule_rights_" + role}
+		_, err := w.store.Create(t.Context(), operator, schedule.Spec{ID: "as-" + role, Crontab: "@hourly", Act: act})
+		_, bySQL := operator.ExecContext(t.Context(), "select schedule_rights.set_schedule('sql-'||$1, '@hourly', sql => 'select 3', role => $2)", role, act.Role)
+		if want == "" {
+			if err := errors.Join(err, bySQL); err != nil {
+				t.Errorf("%s: %v", role, err)
+			}
+			continue
+		}
+		if err == nil || !regexp.MustCompile("role: must be a role that a login of the runs may take: "+want).MatchString(err.Error()) {
+			t.Errorf("%s: %v", role, err)
+		}
+		if wrong, is := errors.AsType[*pq.Error](bySQL); !is || !regexp.MustCompile(want).MatchString(wrong.Hint) {
+			t.Errorf("%s by SQL: %v", role, bySQL)
+		}
+	}
+	// A superuser takes every role, and may be the login of the runs.
+	if _, err := w.store.Create(t.Context(), w.db, schedule.Spec{ID: "super", Crontab: "@hourly", Act: schedule.Act{SQL: "select 3", Role: "schedule_rights_cleaner"}}); err != nil {
+		t.Errorf("a superuser: %v", err)
 	}
 	spec.Act = schedule.Act{Job: "stock.check"}
 	for _, by := range []*sqlx.DB{operator, runner} { // the second one changes nothing

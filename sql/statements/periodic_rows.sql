@@ -1,6 +1,6 @@
 -- Returns the rows of periodic functions, which have the entity name $1. $2: a replayed clock, or
 -- null.
--- Called by periodic.Rows.
+-- Called by internal/periodic.Rows.
 select j.name, f.next_check_at <= coalesce($2::timestamptz, clock_timestamp()), f.payload
 from prescient.future_job f
 join prescient.job j on j.job = f.job

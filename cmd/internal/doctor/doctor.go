@@ -82,6 +82,7 @@ var (
 		{"jobs", waitingJobs},
 		{"periodic", periodicRows},
 		{"rules", rules},
+		{"schedules", schedules},
 	}
 )
 

@@ -387,6 +387,19 @@ func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
 	if has(found, "rights", Action, "") || has(found, "rights", Note, "") || has(found, "months", Note, "") {
 		t.Errorf("a runner, which needs no more: %+v", found)
 	}
+	w.exec(`create role doctor_rights_janitor;
+		select doctor_rights.set_schedule('purge', '@daily', sql => 'select 1', role => 'doctor_rights_janitor')`)
+	if found := w.look(); !has(found, "schedules", Action, `grant "doctor_rights_janitor" to "doctor_rights_cron"`) {
+		t.Errorf("a statement as a role that the runner may not take: %+v", found)
+	}
+	w.exec(`grant doctor_rights_janitor to doctor_rights_cron`)
+	if found := w.look(); has(found, "schedules", Action, "") {
+		t.Errorf("a statement as a role that the runner may take: %+v", found)
+	}
+	w.exec(`drop role doctor_rights_janitor`)
+	if found := w.look(); !has(found, "schedules", Action, "schedule purge: there is no role") {
+		t.Errorf("a statement as a role that was dropped: %+v", found)
+	}
 	w.exec(`grant doctor_rights_operator, pg_read_all_stats to doctor_rights_cron`)
 	found = w.look()
 	if has(found, "rights", Note, "") || has(found, "sessions", Note, "") {
