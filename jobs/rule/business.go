@@ -7,6 +7,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ type calendar struct {
 	workdays []closing // no holidays, although closed or national has them
 	national []lawful
 	years    sync.Map // the holidays of a year, map[dayOfYear]*closedDay by int
-	open     sync.Map // the days of a year with working time, *[367]bool by int
+	worked   sync.Map // the working days and the working time of a year, *workYear by int
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -279,7 +280,10 @@ func (c *calendar) year(year int) map[dayOfYear]*closedDay {
 }
 
 // farDays bounds the days that a computation looks at: 30 years.
-const farDays = 30 * 366
+const farDays = farYears * 366
+
+// farYears bounds the years that a computation looks at.
+const farYears = 30
 
 // interval is a piece of working time.
 type interval struct{ from, to time.Time }
@@ -316,20 +320,12 @@ func (c *calendar) work(since time.Time, back bool) iter.Seq2[time.Time, []inter
 // the last day, a time of day outside of the hours becomes the next opening of that day, or else its closing.
 // Back, it becomes the closing before, or else the opening.
 func (c *calendar) addWorkdays(since time.Time, n int) (time.Time, error) {
-	back, step := n < 0, 1
-	if back {
-		step = -1
-	}
+	back := n < 0
 	today, clock, found := c.begin(since, back)
-	for range farDays {
-		if !found || n == 0 {
-			break
-		}
-		if today = today.AddDate(0, 0, step); c.opens(today) {
-			n -= step
-		}
+	if found && n != 0 {
+		today, found = c.workday(today, n)
 	}
-	if !found || n != 0 {
+	if !found {
 		return time.Time{}, ErrNoWork
 	}
 	at := c.instant(today, clock)
@@ -354,20 +350,98 @@ func (c *calendar) begin(since time.Time, back bool) (today time.Time, clock tim
 	return today, 0, false
 }
 
-// opens reports whether a day has working time.
-func (c *calendar) opens(today time.Time) bool {
-	year := today.Year()
-	known, ok := c.open.Load(year)
+// workYear has the working days and the working time of a year, from its beginning to the end of each day of the year.
+// A delay that ends years later is found without looking at each day before.
+type workYear struct {
+	days [367]int
+	time [367]time.Duration
+}
+
+// yearOfWork returns the working days and the working time of a year.
+func (c *calendar) yearOfWork(year int) *workYear {
+	known, ok := c.worked.Load(year)
 	if !ok {
-		days := &[367]bool{}
-		for d := time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC); d.Year() == year; d = d.AddDate(0, 0, 1) {
-			for range c.intervals(d, false) {
-				days[d.YearDay()] = true
+		y := &workYear{}
+		for d := firstOf(year); d.Year() == year; d = d.AddDate(0, 0, 1) {
+			n := d.YearDay()
+			y.days[n], y.time[n] = y.days[n-1], y.time[n-1]
+			for i := range c.intervals(d, false) {
+				y.days[n] = y.days[n-1] + 1
+				y.time[n] += i.to.Sub(i.from)
 			}
 		}
-		known, _ = c.open.LoadOrStore(year, days)
+		known, _ = c.worked.LoadOrStore(year, y)
 	}
-	return known.(*[367]bool)[today.YearDay()]
+	return known.(*workYear)
+}
+
+func firstOf(year int) time.Time { return time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// lastOf returns the last day of a year.
+func lastOf(year int) time.Time { return firstOf(year+1).AddDate(0, 0, -1) }
+
+// opens reports whether a day has working time.
+func (c *calendar) opens(today time.Time) bool {
+	y, n := c.yearOfWork(today.Year()), today.YearDay()
+	return y.days[n] > y.days[n-1]
+}
+
+// workday returns the nth working day after a day, or before it if n is negative.
+func (c *calendar) workday(today time.Time, n int) (day time.Time, found bool) {
+	for year := today.Year(); year >= today.Year()-farYears && year <= today.Year()+farYears; {
+		y, last := c.yearOfWork(year), lastOf(year).YearDay()
+		begin, end := 0, last // the days between which those of n are
+		switch {
+		case year == today.Year() && n > 0:
+			begin = today.YearDay()
+		case year == today.Year():
+			end = today.YearDay() - 1
+		}
+		all := y.days[end] - y.days[begin]
+		switch {
+		case n > all:
+			n, year = n-all, year+1
+			continue
+		case -n > all:
+			n, year = n+all, year-1
+			continue
+		}
+		nth := y.days[begin] + n
+		if n < 0 {
+			nth = y.days[end] + n + 1
+		}
+		before := sort.Search(last, func(i int) bool { return y.days[i+1] >= nth })
+		return firstOf(year).AddDate(0, 0, before), true
+	}
+	return today, false
+}
+
+// workedIn returns the day on which so much working time has passed since the beginning of a day, and what is left of
+// it then. Back, it counts from the end of the day.
+func (c *calendar) workedIn(today time.Time, span time.Duration, back bool) (day time.Time, left time.Duration, found bool) {
+	for year := today.Year(); year >= today.Year()-farYears && year <= today.Year()+farYears; {
+		y, last := c.yearOfWork(year), lastOf(year).YearDay()
+		begin, end := 0, last
+		if year == today.Year() && back {
+			end = today.YearDay()
+		} else if year == today.Year() {
+			begin = today.YearDay() - 1
+		}
+		if all := y.time[end] - y.time[begin]; span > all {
+			span -= all
+			if year++; back {
+				year -= 2
+			}
+			continue
+		}
+		if back {
+			n := sort.Search(end, func(i int) bool { return y.time[end]-y.time[end-1-i] >= span })
+			return firstOf(year).AddDate(0, 0, end-1-n), span - (y.time[end] - y.time[end-n]), true
+		}
+		n := begin + 1 + sort.Search(end-begin, func(i int) bool { return y.time[begin+1+i]-y.time[begin] >= span })
+		return firstOf(year).AddDate(0, 0, n-1), span - (y.time[n-1] - y.time[begin]), true
+	}
+	return today, 0, false
 }
 
 // intervals yields the working time of a day. Back, it yields the last interval first. It leaves out hours
@@ -400,16 +474,27 @@ func (i interval) nearest(back bool) time.Time {
 // span counts back.
 func (c *calendar) addTime(since time.Time, span time.Duration) (time.Time, error) {
 	back, left := span < 0, max(span, -span)
-	for _, list := range c.work(since, back) {
-		for _, i := range list {
-			switch length := i.to.Sub(i.from); {
-			case left > length:
-				left -= length
-			case back:
-				return i.to.Add(-left), nil
-			default:
-				return i.from.Add(left), nil
-			}
+	today := c.today(since)
+	for i := range c.intervals(today, back) { // what has passed of the first day does not count
+		switch {
+		case back && since.Before(i.to):
+			left += i.to.Sub(grid.Later(i.from, since))
+		case !back && since.After(i.from):
+			left += grid.Earlier(i.to, since).Sub(i.from)
+		}
+	}
+	today, left, found := c.workedIn(today, left, back)
+	if !found {
+		return time.Time{}, ErrNoWork
+	}
+	for i := range c.intervals(today, back) {
+		switch length := i.to.Sub(i.from); {
+		case left > length:
+			left -= length
+		case back:
+			return i.to.Add(-left), nil
+		default:
+			return i.from.Add(left), nil
 		}
 	}
 	return time.Time{}, ErrNoWork

@@ -228,16 +228,8 @@ func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
 	case m.months != 0:
 		today = addMonths(today, n*m.months)
 	case m.workdays != 0:
-		n *= m.workdays
-		for range farDays {
-			if n == 0 {
-				break
-			}
-			if today = today.AddDate(0, 0, 1); s.calendar.opens(today) {
-				n--
-			}
-		}
-		if n != 0 {
+		var found bool
+		if today, found = s.calendar.workday(today, n*m.workdays); !found {
 			return time.Time{}, ErrNoWork
 		}
 	default:
