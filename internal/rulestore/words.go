@@ -185,7 +185,7 @@ func (t refusedText) column() string {
 	name, of := found[1], found[2]
 	if of != "" && of == t.target.Name {
 		if _, err := t.target.column(pq.QuoteIdentifier(name)); err != nil {
-			return strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1)
+			return t.within(strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1))
 		}
 	}
 	if of != "" {
@@ -210,10 +210,21 @@ func (t refusedText) column() string {
 		return fmt.Sprintf("there is no column %s. For a text write '%s'", name, t.compared(name))
 	case t.own(name):
 		if _, err := t.table.column(pq.QuoteIdentifier(name)); err != nil {
-			return strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1)
+			return t.within(strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1))
 		}
 	}
 	return "there is no column " + name
+}
+
+// outerQuotes matches the advice to write a name in two kinds of quotes, as the whole value of a field.
+var outerQuotes = regexp.MustCompile(`write '("(?:[^"]|"")*")', because (.*), and YAML takes the outer quotes`)
+
+// within returns a message about a column whose name is a part of the text: YAML takes no quotes in the middle of it.
+func (t refusedText) within(message string) string {
+	if plainName.MatchString(strings.ToLower(strings.TrimSpace(t.text))) {
+		return message
+	}
+	return outerQuotes.ReplaceAllString(message, "write $1, because $2")
 }
 
 // compared returns the name of a column that is not there, as it stands in the text, if a value may stand there, too:

@@ -39,6 +39,7 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		{since, "since: [placed_at,\n      shiped_at]", "line 7: rule order.unshipped: since[2]: table shop.orders has no column shiped_at: it has"},
 		{since, "since: signedAt", `since: table shop.orders has no column signedAt: write '"signedAt"', because SQL reads a name without double quotes in lower case, and YAML takes the outer quotes`},
 		{since, "since: coalesce(signedAt, placed_at)", `since: table shop.orders has no column signedat: did you mean "signedAt"?`},
+		{final, `{after: 4d, sql: 'update shop.orders set signedAt = now() where id = $key'}`, `steps[2].sql: table shop.orders has no column signedat: write "signedAt", because SQL reads a name without double quotes in lower case`},
 		{since, "since: hold_days::timestamptz", "since: a number is no instant: for seconds since 1970 write to_timestamp(x)"},
 		{since, "since: placed_at, shipped_at", "since: there are several values: write a list, such as [created_at, hold_until]"},
 		{since, "since: dateadd(placed_at, 3)", "since: there is no function dateadd: PostgreSQL writes a + interval '3 days'"},

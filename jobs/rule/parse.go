@@ -82,7 +82,7 @@ func document(text []byte) (*yaml.Node, error) {
 }
 
 // quotedBegin matches a line whose value goes on behind its quotes: done: "status" <> 'open'.
-var quotedBegin = regexp.MustCompile(`^[ -]*[\w-]+: *("[^"]*")[^\S\r\n]*[^\s#,}\]]`)
+var quotedBegin = regexp.MustCompile(`^[ -]*([\w-]+): *(("[^"]*")[^\S\r\n]*[^\s#,}\]].*?)\s*(?: #.*)?$`)
 
 // indentedByTab matches a line that begins with a tab, perhaps after spaces.
 var indentedByTab = regexp.MustCompile(`(?m)^ *\t`)
@@ -137,8 +137,8 @@ func malformed(text []byte, err error, read int) *Problem {
 	}
 	if all := bytes.Split(text, []byte("\n")); p.Line > 0 && p.Line <= len(all) {
 		if found := quotedBegin.FindSubmatch(all[p.Line-1]); found != nil {
-			p.Message = fmt.Sprintf("YAML takes the quotes of %s as those of the whole text, and more follows: put the text of "+
-				"SQL into single quotes, such as '%[1]s = 3'", found[1])
+			p.Message = fmt.Sprintf("YAML takes the quotes of %s as those of the whole text, and more follows. Put the whole text "+
+				"into single quotes: %s: '%s'", found[3], found[1], bytes.ReplaceAll(found[2], []byte("'"), []byte("''")))
 		}
 	}
 	tab := indentedByTab.FindIndex(text)
@@ -526,13 +526,19 @@ func instead(field, text string) string {
 			return fmt.Sprintf(". Write %s: %s", other, d)
 		}
 	}
-	for _, meant := range []string{"0d " + text, "1 " + text, years.ReplaceAllString(text, "$1 years")} {
+	if found := years.FindStringSubmatch(text); found != nil {
+		if d, err := ParseDelay(found[1] + " years"); err == nil {
+			return fmt.Sprintf(". Write %s: %s", field, d)
+		}
+	}
+	for _, meant := range []string{"0d " + text, "1 " + text} {
 		if d, err := ParseDelay(meant); err == nil && (d != Delay{At: d.At} || strings.HasPrefix(text, "at ")) {
 			return fmt.Sprintf(". Write %s: %s", field, meant)
 		}
 	}
 	if field == "after" && text != "" && !strings.ContainsAny(text[:1], "-0123456789") {
-		return ". For a delay of the row write {interval: and an expression of SQL, such as {interval: hold}"
+		return fmt.Sprintf(". For a delay of the row write %s: {interval: \"...\"} with SQL of type interval, such as "+
+			"make_interval(days => %s)", field, text)
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -85,6 +86,18 @@ type calendar struct {
 	open map[string]bool
 
 	days map[time.Time][]span // by midnight
+	// on has the working days after a day, and ahead the spans from an instant on, as far as they were walked: a step that
+	// repeats asks for the same ones again and again.
+	on    map[time.Time][]time.Time
+	ahead map[time.Time]*walkAhead
+}
+
+// walkAhead has the spans of a calendar from an instant on, and how much time passes in them before each.
+type walkAhead struct {
+	next   time.Time // the day whose spans come next
+	spans  []span
+	before []time.Duration
+	all    time.Duration
 }
 
 // spans returns the working hours of a day.
@@ -172,12 +185,23 @@ func (c *calendar) subtractDays(at time.Time, n int) time.Time {
 
 // daysOn returns the nth working day after a day.
 func (c *calendar) daysOn(date time.Time, n int) time.Time {
-	for ; n > 0; n-- {
-		for date = date.Add(day); !c.works(date); {
-			date = date.Add(day)
+	if n == 0 {
+		return date
+	}
+	list := c.on[date]
+	for last := date; len(list) < n; list = append(list, last) {
+		if len(list) > 0 {
+			last = list[len(list)-1]
+		}
+		for last = last.Add(day); !c.works(last); {
+			last = last.Add(day)
 		}
 	}
-	return date
+	if c.on == nil {
+		c.on = map[time.Time][]time.Time{}
+	}
+	c.on[date] = list
+	return list[n-1]
 }
 
 // within returns the instant of a time of a working day, kept within its hours.
@@ -198,20 +222,27 @@ func (c *calendar) within(date time.Time, tod time.Duration, forward bool) time.
 
 // addTime adds time that passes within the hours.
 func (c *calendar) addTime(at time.Time, d time.Duration) time.Time {
-	for _, s := range c.around(at, 0, int(d/time.Hour)+3) {
-		if !at.Before(s.to) {
-			continue
+	w := c.ahead[at]
+	if w == nil {
+		if w = (&walkAhead{next: midnight(shows(at, c.zone)).Add(-day)}); c.ahead == nil {
+			c.ahead = map[time.Time]*walkAhead{}
 		}
-		if at.Before(s.from) {
-			at = s.from
-		}
-		if left := s.to.Sub(at); d > left {
-			d, at = d-left, s.to
-			continue
-		}
-		return at.Add(d)
+		c.ahead[at] = w
 	}
-	panic("the spans do not suffice")
+	for ; w.all < d; w.next = w.next.Add(day) {
+		for _, s := range c.spans(w.next) {
+			if !at.Before(s.to) {
+				continue
+			}
+			if at.After(s.from) {
+				s.from = at
+			}
+			w.spans, w.before = append(w.spans, s), append(w.before, w.all)
+			w.all += s.to.Sub(s.from)
+		}
+	}
+	i := sort.Search(len(w.spans), func(i int) bool { return i+1 == len(w.spans) || w.before[i+1] >= d })
+	return w.spans[i].from.Add(d - w.before[i])
 }
 
 // subtractTime counts time within the hours back.
