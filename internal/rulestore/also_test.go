@@ -3,9 +3,11 @@ package rulestore_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // unpaid is a rule that a payment in another table ends.
@@ -159,5 +161,33 @@ func TestAMistakeInAlsoIsNamed(t *testing.T) {
 	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "done: exists", "done: shipped_at\n    #", 1)))
 	if err == nil || !strings.Contains(err.Error(), "also: no expression of the rule reads another table") {
 		t.Error(err)
+	}
+}
+
+// Its steps that have passed are for overdue to decide, so its check knows when it came.
+func TestARowWhoseCheckEndsWhileAnotherTableIsWrittenComesAfresh(t *testing.T) {
+	t.Parallel()
+	for name, written := range map[string]string{"one row": "(1, 1, true)", "two rows": "(1, 1, true), (2, 2, true)"} {
+		t.Run(name, func(t *testing.T) {
+			s := newUnpaid(t, "")
+			ends, err := s.db.BeginTxx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = ends.Rollback() }()
+			if _, err := ends.Exec("delete from prescient.future_job where entity_key = '1'"); err != nil {
+				t.Fatal(err)
+			}
+			var writes sync.WaitGroup
+			writes.Go(func() { s.exec("insert into shop.payment values " + written) })
+			s.eventually("the payment to wait for the check", func() bool { return pgtest.Waits(t, s.db) > 0 })
+			if err := ends.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			writes.Wait()
+			if first, _, _ := strings.Cut(s.waiting(), ","); first != "1 at 03-04 12:15 came 03-04 12:00" {
+				t.Errorf("waiting %q", first)
+			}
+		})
 	}
 }

@@ -19,12 +19,11 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    number bigint := prescient.find_rule(job_exec);
     came   timestamptz := coalesce(clock, transaction_timestamp());
     keys   text[] := array(select k.entity_key from unnest(entity_keys) as k (entity_key) where octet_length(k.entity_key) between 1 and 500);
     passed timestamptz := came - interval '1 microsecond'; -- so that the row has come
 begin
-    if number is null or keys = '{}' then
+    if keys = '{}' then
         return;
     elsif cardinality(keys) > 1 then
         perform prescient.rule_wait_many(
@@ -33,20 +32,8 @@ begin
         );
         return;
     end if;
-    if not starts
-        and exists (
-            select
-            from prescient.future_job f
-            where f.entity_name = rule_look.entity_name
-                and f.entity_key = keys[1]
-                and f.job = number
-                and f.item_key = ''
-        )
-    then
-        came := null;
-    end if;
     perform prescient.rule_wait(
-        rule_look.job_exec, rule_look.entity_name, keys[1], passed, null, rule_look.clock, came, again => true
+        rule_look.job_exec, rule_look.entity_name, keys[1], passed, null, rule_look.clock, came, again => true, stays => not starts
     );
 end
 $$;

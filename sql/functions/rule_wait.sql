@@ -4,6 +4,7 @@
 -- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
 -- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
 -- what its payload says about steps, and an earlier slot. A payload with from is then for a check that does not wait yet.
+-- stays: a check that waits also keeps what its payload says of when the row came.
 -- fresh: the row was inserted, so a check of its key rarely waits. Not to look for it first saves the time, and a
 -- serializable transaction does not read where others insert.
 -- Called by the triggers of rules.
@@ -16,7 +17,8 @@ create or replace function prescient.rule_wait(
     clock       timestamptz default null,
     came        timestamptz default null,
     again       boolean default false,
-    fresh       boolean default false
+    fresh       boolean default false,
+    stays       boolean default false
 )
 returns void
 language plpgsql
@@ -39,7 +41,7 @@ begin
     if check_at < came then
         payload := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     end if;
-    added := case when again then nullif(payload - 'from', '{}') else payload end;
+    added := case when stays then null when again then nullif(payload - 'from', '{}') else payload end;
     if octet_length(entity_key) not between 1 and 500 then
         raise exception 'a row of rule % has a key of % bytes: want 1 to 500', quote_literal(job_exec), octet_length(entity_key)
             using errcode = 'check_violation',
@@ -135,4 +137,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean, boolean) from public;
+revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean, boolean, boolean) from public;

@@ -124,8 +124,8 @@ begin
             end if;
         end if;
         perform prescient.rule_wait(
-            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock,
-            case when not stays then came end, again => rule_wait_many.again
+            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock, came,
+            again => rule_wait_many.again, stays => rule_wait_many.stays
         )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
