@@ -29,7 +29,7 @@
 // refuses.
 //
 // rule holds the rules that were applied, and rule_fired the steps of rules that have fired. rule_changed
-// holds when columns of rows changed.
+// holds when columns of rows changed, and when rows were paused.
 //
 // transfer_out and transfer_in briefly hold rows that move to or from another store.
 //

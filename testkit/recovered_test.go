@@ -37,6 +37,11 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1"},
 			[]string{"late 2 4", "recovered 2 5.25"},
 		},
+		"it is done and closed at once, and written again": {
+			"since: opened_at, done: closed_at, cancel: at-once, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{5: "update cases set closed_at = $1", 5.1: "update cases set opened_at = $1 where id = 1; update cases set opened_at = null where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 5.25"},
+		},
 		"after the last step": {
 			"since: opened_at, done: \"false\", steps: [{after: 4h, event: late}]",
 			map[float64]string{50: "update cases set opened_at = $1 where id = 1", 51: "delete from cases where id = 2", 52: "update cases set opened_at = $1 where id = 1"},
@@ -115,7 +120,9 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 						if strings.Contains(statement, "$1") {
 							args = append(args, kit.Now())
 						}
-						kit.DB.MustExec(statement, args...)
+						for one := range strings.SplitSeq(statement, "; ") {
+							kit.DB.MustExec(one, args[:min(len(args), strings.Count(one, "$1"))]...)
+						}
 					}
 				}
 			}

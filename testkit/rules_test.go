@@ -86,10 +86,10 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 	}
 }
 
-// The recipe of the cookbook for a clock that pauses, with its statements.
-func TestAClockPausesAsThePageOfRulesSays(t *testing.T) {
+// The recipe of the cookbook for a hold that the table tells, with its statements.
+func TestARowIsHeldAsTheCookbookSays(t *testing.T) {
 	t.Parallel()
-	_, recipe, _ := strings.Cut(read(t, "../docs/rules-cookbook.md"), "## A clock that pauses\n")
+	_, recipe, _ := strings.Cut(read(t, "../docs/rules-cookbook.md"), "## A hold that the table tells\n")
 	block := func(kind string) string {
 		_, rest, begins := strings.Cut(recipe, "```"+kind+"\n")
 		text, _, ends := strings.Cut(rest, "```")
@@ -529,7 +529,7 @@ rules:
 		if err != nil {
 			t.Fatal(err)
 		}
-		timing = timing.For([]*expr.Length{{Days: 3, Time: time.Hour}, nil})
+		timing = timing.For([]*expr.Length{{Days: 3, Time: time.Hour}, nil}, nil)
 		for id, list := range moves {
 			for i, m := range list {
 				for n, step := range r.Steps {

@@ -45,6 +45,10 @@ func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report
 		return Report{}, r.Rule.Problem("since", "the table does not say when %s changed before, so the rule cannot be "+
 			"tested on the past", strings.Join(r.Facts.Changed, ", "))
 	}
+	if len(r.Facts.Pause) > 0 {
+		return Report{}, r.Rule.Problem("pause", "the table does not say when rows were paused before, so the rule cannot be "+
+			"tested on the past")
+	}
 	t, err := newTest(r, cfg)
 	if err != nil {
 		return Report{}, err
@@ -218,7 +222,7 @@ type past struct {
 
 // row counts a row for each step.
 func (t *test) row(r past) error {
-	timing := t.timing.For(r.lengths)
+	timing := t.timing.For(r.lengths, nil)
 	r.fired = t.record.take(r.key, r.since, r.start)
 	if !r.about && r.fired == nil || t.cfg.To.IsZero() && !t.begun(r.since, timing) {
 		return nil
@@ -270,7 +274,7 @@ func (t *test) step(i int, r past) (is outcome, err error) {
 	row := rule.Row{
 		Key: r.key, There: true, About: true, Since: r.since, Counts: true, Lengths: r.lengths[min(i, len(r.lengths)):],
 	}
-	next, err := d.Timing.For(row.Lengths).Nth(0, row.Since, 1)
+	next, err := d.Timing.For(row.Lengths, nil).Nth(0, row.Since, 1)
 	if err == nil && next.Number == 0 {
 		return outcome{never: true}, nil
 	}

@@ -22,13 +22,18 @@ type Facts struct {
 	// Done says that the expected thing has happened: a condition that is true, or an instant that has come. One
 	// suffices. There is at least one.
 	Done []Expr `json:"done"`
+	// Pause says that the clock of the row stands still. One condition suffices. Triggers note when that begins and ends.
+	// A row that they have not seen begin counts as paused from PausedFrom, when a rule with these conditions was first
+	// applied.
+	Pause      []Expr    `json:"pause,omitempty"`
+	PausedFrom time.Time `json:"paused_from,omitzero"`
 	// After has the delay of each step that the data hold, by the position of the step. Its length is that of the steps,
 	// or 0 if no step has one. The zero value is a step with a constant delay.
 	After []Expr `json:"after,omitempty"`
 }
 
 // all yields every expression.
-func (f Facts) all() []Expr { return slices.Concat(f.Since, f.Where, f.Done, f.After) }
+func (f Facts) all() []Expr { return slices.Concat(f.Since, f.Where, f.Done, f.Pause, f.After) }
 
 // Lookup reports whether any expression reads other rows.
 func (f Facts) Lookup() bool { return len(f.Changed) > 0 || slices.ContainsFunc(f.all(), lookup) }
@@ -100,18 +105,35 @@ func (f Facts) RowSinceSQL() string {
 }
 
 // WhereSQL returns the SQL of whether the rule is about the row. It is never null.
-func (f Facts) WhereSQL() string { return conjunction(f.Where) }
+func (f Facts) WhereSQL() string { return conjunction(f.Where, f.begins(f.Since)) }
 
 // RowWhereSQL returns what the row alone says of WhereSQL. It is true if other rows decide.
-func (f Facts) RowWhereSQL() string { return conjunction(f.row().Where) }
+func (f Facts) RowWhereSQL() string { return conjunction(f.row().Where, f.begins(f.row().Since)) }
 
-func conjunction(list []Expr) string {
-	if len(list) == 0 {
-		return "true"
+// begins returns the SQL of whether the clock begins at all if it also counts from changes: not if another instant stands
+// for never, since that is later than any change. Otherwise returns "", because SinceSQL is null then.
+func (f Facts) begins(since []Expr) string {
+	if len(f.Changed) == 0 || len(since) == 0 {
+		return ""
 	}
+	var list []string
+	for _, e := range since {
+		list = append(list, e.instant(f.Zone))
+	}
+	return fmt.Sprintf("(greatest(%s) >= timestamptz '%s') is not true", strings.Join(list, ", "), LastSince)
+}
+
+// conjunction returns the SQL of whether all conditions are true, and another one, unless that is "".
+func conjunction(list []Expr, also string) string {
 	var parts []string
 	for _, e := range list {
 		parts = append(parts, "("+e.SQL+") is true")
+	}
+	if also != "" {
+		parts = append(parts, also)
+	}
+	if len(parts) == 0 {
+		return "true"
 	}
 	return "(" + strings.Join(parts, " and ") + ")"
 }
@@ -132,6 +154,9 @@ func (f Facts) DoneSQL(now string) string {
 	}
 	return "(" + strings.Join(parts, " or ") + ")"
 }
+
+// PausedSQL returns the SQL of whether the clock of the row stands still. It is never null.
+func (f Facts) PausedSQL() string { return Facts{Done: f.Pause}.DoneSQL("") }
 
 // RowDoneSQL returns what the row alone says of DoneSQL. It is false if other rows decide.
 func (f Facts) RowDoneSQL(now string) string { return f.row().DoneSQL(now) }

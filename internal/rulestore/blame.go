@@ -85,6 +85,7 @@ func partsOf(r rule.Applied) (list []part) {
 		return expr.Facts{Zone: zone, Done: e}.DoneAtSQL()
 	})
 	each("where", r.Rule.Where, r.Facts.Where, nil)
+	each("pause", r.Rule.Pause, r.Facts.Pause, nil)
 	for i, e := range r.Facts.After {
 		if e.SQL != "" {
 			list = append(list, part{

@@ -75,4 +75,10 @@ func TestAMistakeInChangedIsNamed(t *testing.T) {
 	s.apply(strings.Replace(unanswered, "changed(channel)", "[placed_at, 'changed(channel, note)']", 1))
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("20 12:00") + ")")
 	s.wants("two columns", "1 at 03-22 12:00")
+	// An instant that stands for never is later than any change.
+	s.exec("insert into shop.orders (id, placed_at) values (2, 'infinity')")
+	s.exec("update shop.orders set placed_at = 'infinity', channel = 'app' where id = 1")
+	s.wants("never: the next check ends it", "1 at 03-22 12:00")
+	s.exec("update shop.orders set placed_at = null where id = 2")
+	s.wants("null", "1 at 03-22 12:00, 2 at 03-04 12:15 came 03-04 12:00")
 }

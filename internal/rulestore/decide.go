@@ -28,6 +28,8 @@ type row struct {
 	lengths []*expr.Length
 	doneAt  time.Time // when the expected thing happens, if the row says it
 	fired   []string  // the steps that have fired, see rule.Repetition
+	paused  bool
+	pauses  []rule.Pause
 
 	waits bool
 	id    int64
@@ -80,10 +82,17 @@ func (d decider) decide(r row) decision {
 	memory := rule.Memory{Fired: r.occurrences(), From: r.from, Came: d.now}
 	read := rule.Row{
 		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Lengths: r.lengths,
+		Paused: r.paused, Pauses: r.pauses,
 	}
 	is, err := d.Decide(read, memory, moment)
 	if err != nil || r.waits && !r.counts {
 		return decision{fate: leave}
+	}
+	if r.paused {
+		if r.waits {
+			return decision{fate: leave} // the trigger tells when it goes on
+		}
+		return decision{fate: begin, at: d.now, came: d.now} // the check notes since when
 	}
 	what := d.outcome(r, is)
 	what.passed = is.Passed

@@ -35,6 +35,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		{"since", r.rule.Since, &f.Since, expr.Type.When, instant},
 		{"done", r.rule.Done, &f.Done, isDone, "a condition, or " + instant},
 		{"where", r.rule.Where, &f.Where, isTruth, "a condition"},
+		{"pause", r.rule.Pause, &f.Pause, isTruth, "a condition"},
 	} {
 		for i, whole := range field.texts {
 			at := rule.Entry(field.name, i, len(field.texts))
@@ -67,6 +68,10 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 			"an interval, such as make_interval(days => hold_days)"); err != nil {
 			return err
 		}
+	}
+	if slices.ContainsFunc(f.Pause, func(e expr.Expr) bool { return e.Lookup }) {
+		r.wrong("pause", "is about columns of the row alone: nothing tells when what it looks up in another table has changed. "+
+			"Let the application keep it in a column")
 	}
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
@@ -130,7 +135,7 @@ func parts(field, text string) []string {
 	if field == "since" {
 		return []string{text}
 	}
-	return expr.Split(text, field == "done")
+	return expr.Split(text, field == "done" || field == "pause")
 }
 
 // reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when

@@ -95,7 +95,7 @@ func (f *forecast) row(d decider, r row, what decision) {
 	}
 	maps.Copy(leftOut, f.named(what.leftOut))
 	fires := map[int]time.Time{}
-	if what.fate != leave || r.waits {
+	if waits := what.fate != leave || r.waits; waits && !r.paused { // nothing says when a pause ends
 		var is rule.Decision
 		is, slot = d.next(r, memory, slot)
 		for _, o := range is.Due {
@@ -137,7 +137,7 @@ func (f *forecast) named(names []string) map[int]bool {
 func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, at time.Time) {
 	alone := d.Decider
 	alone.Facts, alone.Rule.Recovered = expr.Facts{}, rule.Recovered{} // no look at other tables between the steps
-	read := rule.Row{Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths}
+	read := rule.Row{Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths, Pauses: r.pauses}
 	for range 2 {
 		begun := grid.Later(slot, d.Grid.Floor(d.now))
 		is, err := alone.Decide(read, m, rule.Moment{Begun: begun, Slot: slot, Now: begun})
@@ -151,7 +151,7 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 
 // later adds the slots of the steps that do not fire in the slot of the next check.
 func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires map[int]time.Time) {
-	timing := d.Timing.For(r.lengths)
+	timing := d.Timing.For(r.lengths, r.pauses)
 	begun := grid.Later(slot, d.Grid.Floor(d.now))
 	for i, s := range d.Rule.Steps {
 		if _, found := fires[i]; found {

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -245,7 +246,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	from, err := s.changedFrom(ctx, &u, was)
+	from, err := s.notedFrom(ctx, &u, was)
 	if err != nil {
 		return RulePlan{}, err
 	}
@@ -314,22 +315,33 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	return p, nil
 }
 
-// changedFrom sets the instant from which changed(...) counts for rows that have not changed since. It stays when a
-// rule is applied again. It returns a warning if it is that of the apply.
-func (s *Store) changedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
-	f := &u.Facts
-	if len(f.Changed) == 0 {
+// notedFrom sets the instants from which changed(...) counts for rows that have not changed since, and from which rows
+// are paused that were before. They stay when a rule is applied again. It returns a warning for each that is that of the
+// apply.
+func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
+	f, old := &u.Facts, expr.Facts{}
+	if len(f.Changed)+len(f.Pause) == 0 {
 		return nil, nil
 	}
-	if was != nil && slices.Equal(was.Facts.Changed, f.Changed) {
-		f.ChangedFrom = was.Facts.ChangedFrom
-		return nil, nil
+	if was != nil {
+		old = was.Facts
 	}
-	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &f.ChangedFrom, "select "+present, s.clock())
-	})
-	f.ChangedFrom = f.ChangedFrom.UTC()
-	return []string{"no table tells when the rows that are there have changed: their clocks start with the apply"}, err
+	var now time.Time
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error { return tx.GetContext(ctx, &now, "select "+present, s.clock()) })
+	note := func(has, same bool, from *time.Time, before time.Time, warning string) {
+		switch {
+		case !has:
+		case same:
+			*from = before
+		default:
+			*from, warnings = now.UTC(), append(warnings, warning)
+		}
+	}
+	note(len(f.Changed) > 0, slices.Equal(f.Changed, old.Changed), &f.ChangedFrom, old.ChangedFrom,
+		"no table tells when the rows that are there have changed: their clocks start with the apply")
+	note(len(f.Pause) > 0, slices.Equal(f.Pause, old.Pause), &f.PausedFrom, old.PausedFrom,
+		"no table tells since when the rows that are there are paused: their pauses begin with the apply")
+	return warnings, err
 }
 
 // refuseWaiting returns an error if checks of the job of a new rule wait already. They may have instants
@@ -620,7 +632,9 @@ func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, 
 // sameTimes returns the names of the steps that come at the same instants in two versions of a rule.
 func sameTimes(was, is rule.Applied) map[string]bool {
 	was, is = plain(was), plain(is)
-	clock := func(a rule.Applied) any { return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Zone, a.Calendars} }
+	clock := func(a rule.Applied) any {
+		return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Pause, a.Facts.Zone, a.Calendars}
+	}
 	if !reflect.DeepEqual(clock(was), clock(is)) {
 		return nil
 	}

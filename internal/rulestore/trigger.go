@@ -213,7 +213,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		coming[i] += fmt.Sprintf(" as prescient_s%d", i+1)
 		steps = append(steps, fmt.Sprintf("prescient_coming.prescient_s%d", i+1))
 		at := fmt.Sprintf("coming[%d]", i+1)
-		if !t.Exact(i) || u.Facts.SinceLookup() { // the check finds the exact instant
+		if !t.Exact(i) || u.Facts.SinceLookup() || len(u.Facts.Pause) > 0 { // the check finds the exact instant
 			at = "greatest(" + at + ", now + interval '1 microsecond')"
 		}
 		resume = append(resume, at)
@@ -222,9 +222,14 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 	if u.Rule.Recovered != (rule.Recovered{}) {
 		ends = u.Facts.RowDoneAtSQL()
 	}
-	every, changes, forget := "null::text[]", "false", ""
+	every, changes, forget, held, first := "null::text[]", "false", "", "null::text[]", "r.first"
 	if columns := u.Facts.Changed; len(columns) > 0 {
 		every, changes = "array_agg(r.key)", differ("old_row", "new_row", columns)
+	}
+	if len(u.Facts.Pause) > 0 {
+		held, first = "array_agg(r.key) filter (where r.paused)", "case when r.paused then least(r.first, here.now) else r.first end"
+	}
+	if len(u.Facts.Changed)+len(u.Facts.Pause) > 0 {
 		forget = "\n" + pg.NewStatement("    perform prescient.rule_mark({name}, %s, null);").In(schema)
 		forget = strings.ReplaceAll(forget, "{name}", pq.QuoteLiteral(u.Rule.Name))
 	}
@@ -247,7 +252,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
-		"{every}", every, "{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes,
+		"{every}", every, "{held}", held, "{first}", first, "{paused}", u.Facts.PausedSQL(), "{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes,
 		"{forget_many}", strings.ReplaceAll(forget, "%s", "keys"),
 		"{forget_one}", strings.ReplaceAll(forget, "%s", "array[key]"),
 		"{starts}", fmt.Sprint(u.Facts.SinceLookup()),

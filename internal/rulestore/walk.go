@@ -72,7 +72,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	for rows.Next() {
 		var r found
 		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
-			&r.left, &r.came, pq.Array(&r.lengths), &r.doneAt, &r.read, &r.now); err != nil {
+			&r.left, &r.came, pq.Array(&r.lengths), &r.doneAt,
+			&r.paused, &r.pauses, &r.read, &r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -83,7 +84,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			return p, w.rule.Rule.Problem("key", "a row has a key of %d bytes, and may have 1 to %d. Leave such rows out with "+
 				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
 		}
-		p.rows = append(p.rows, r.row())
+		p.rows = append(p.rows, r.row(w.rule.Facts))
 		if err := w.checkDelays(p.rows[len(p.rows)-1]); err != nil {
 			return p, err
 		}
@@ -104,7 +105,7 @@ func (w *walk) checkDelays(r row) error {
 	if len(w.rule.Facts.After) == 0 || !r.counts {
 		return nil
 	}
-	timing := w.timing.For(r.lengths)
+	timing := w.timing.For(r.lengths, r.pauses)
 	for i, s := range w.rule.Rule.Steps {
 		if s.Interval == "" {
 			continue
@@ -134,13 +135,16 @@ type found struct {
 	came      sql.NullString
 	doneAt    sql.NullTime
 	lengths   []sql.NullInt64
+	paused    sql.NullBool
+	pauses    pq.Int64Array // see rule.Pauses
 	read      sql.NullInt64
 }
 
-func (f *found) row() row {
+func (f *found) row(facts expr.Facts) row {
 	r := row{
 		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
 		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
+		paused: f.paused.Bool, pauses: rule.Pauses(facts, f.pauses, f.paused.Bool),
 	}
 	if f.since.Valid {
 		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
@@ -177,6 +181,7 @@ func (w *walk) query() string {
 	page := strings.Replace(pageTemplate.In(w.store.schema), "{since}", since, 1)
 	return strings.NewReplacer(
 		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
+		"{paused}", f.PausedSQL(), "{pauses}", strconv.FormatBool(len(f.Pause) > 0),
 		"{about}", f.WhereSQL(), "{starts}",
 		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),

@@ -16,6 +16,10 @@ func (e TimelineEntry) Sentence(now time.Time, binary string) string {
 	if len(e.StepsLeftOut) > 0 {
 		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
 	}
+	if !e.PausedSince.IsZero() {
+		text += fmt.Sprintf(". Its clock stands still since %s. Of each delay has passed: %s", spoken.Instant(e.PausedSince),
+			strings.Join(e.Used, ", "))
+	}
 	return text
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,6 +65,10 @@ type TimelineEntry struct {
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
 	StepsLeftOut []string `json:"steps_left_out"`
+	// PausedSince is since when the clock of a waiting row of a rule stands still, in UTC. Zero: it does not.
+	PausedSince time.Time `json:"paused_since,omitzero"`
+	// Used says how much of the delay of each step had passed then, such as "ticket.late 3h of working time".
+	Used []string `json:"used"`
 	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
 	// is with the entry before it.
 	Fired []Firing `json:"fired"`
@@ -177,14 +182,16 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 	return rows(ctx, c, db, pg.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
-		var leftOut, called []byte
+		var leftOut, called, used []byte
+		var paused string
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called)
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called, &paused, &used)
 		if err == nil {
-			err = json.Unmarshal(leftOut, &e.StepsLeftOut)
+			err = errors.Join(json.Unmarshal(leftOut, &e.StepsLeftOut), json.Unmarshal(used, &e.Used))
 		}
 		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
+		e.PausedSince, _ = time.Parse(time.RFC3339Nano, paused) // an application may have written something else
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)

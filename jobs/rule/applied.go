@@ -93,17 +93,17 @@ func (a Applied) RowsQuery() string {
     prescient_key, prescient_since, prescient_about, prescient_done,
     case when isfinite(prescient_done_at) then prescient_done_at end, prescient_lengths,
     case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
-    coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, '')
+    coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, ''), prescient_paused
 from (
     select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
         %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths,
-        %[8]s as prescient_payload
+        %[8]s as prescient_payload, %[12]s as prescient_paused
     from %[9]s
     where %[2]s = any ($1::text[]::%[10]s[])
     offset 0
 ) as prescient_row`,
 		mostAnswers, a.Name()+"."+a.Key, a.Facts.SinceSQL(), a.Facts.WhereSQL(), a.Facts.DoneSQL("$2::timestamptz"),
-		a.Facts.DoneAtSQL(), a.Facts.LengthsSQL(), payload, a.Relation, a.KeyType, a.Facts.StartSQL())
+		a.Facts.DoneAtSQL(), a.Facts.LengthsSQL(), payload, a.Relation, a.KeyType, a.Facts.StartSQL(), a.Facts.PausedSQL())
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it

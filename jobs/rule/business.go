@@ -500,6 +500,19 @@ func (c *calendar) addTime(since time.Time, span time.Duration) (time.Time, erro
 	return time.Time{}, ErrNoWork
 }
 
+// worked returns the working time between two instants.
+func (c *calendar) worked(from, to time.Time) (sum time.Duration) {
+	for _, list := range c.work(from, false) {
+		for _, i := range list {
+			if !i.from.Before(to) {
+				return sum
+			}
+			sum += grid.Earlier(i.to, to).Sub(i.from)
+		}
+	}
+	return sum
+}
+
 // leastDays returns a lower bound of what addWorkdays adds to any instant.
 func (c *calendar) leastDays(n int) time.Duration {
 	if c.uniform() {

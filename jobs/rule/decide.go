@@ -32,6 +32,9 @@ type Row struct {
 	Counts bool
 	// Lengths are the delays that the data hold, by step.
 	Lengths []*expr.Length
+	// Paused tells that Rule.Pause is true, and Pauses are all pauses of the row, the earliest first.
+	Paused bool
+	Pauses []Pause
 }
 
 // Memory holds what prescient has recorded about a row of the table.
@@ -98,6 +101,8 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 		is.Found = foundDone + " at " + row.DoneAt.UTC().Format(time.RFC3339Nano)
 	case row.Done:
 		is.Found = foundDone
+	case row.Paused:
+		is.Next = d.watch(row, m, at, at.Now.Add(pausedFor), false)
 	default:
 		return d.steps(row, m, at, is)
 	}
@@ -121,7 +126,7 @@ func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.Recheck
 
 // steps decides about a row that waits for its steps.
 func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, error) {
-	timing := d.Timing.For(row.Lengths)
+	timing := d.Timing.For(row.Lengths, row.Pauses)
 	found := d.occurrences(row, m, at, timing)
 	is.Due, is.LeftOut, is.Next = found.due, found.leftOut, found.next
 	if len(is.LeftOut) > 0 {
@@ -136,14 +141,7 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		// have ended that began before it.
 		is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
 	}
-	if d.Rule.Recovered != (Recovered{}) && watched(m.Starts, row.Since, len(is.Due) > 0) {
-		if !row.DoneAt.IsZero() {
-			is.Next = earlier(is.Next, row.DoneAt)
-		}
-		if d.Facts.EndLookup() && d.Rule.RecheckEvery() > 0 {
-			is.Next = earlier(is.Next, d.recheck(at))
-		}
-	}
+	is.Next = d.watch(row, m, at, is.Next, len(is.Due) > 0)
 	switch {
 	case !is.Next.IsZero():
 	case found.failed != nil && len(is.Due) == 0:
@@ -156,6 +154,25 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		is.Found = foundOpen
 	}
 	return is, nil
+}
+
+// pausedFor is after what time a row that is paused is looked at again. The trigger tells when it goes on: until then
+// the row only waits, and keeps what is known of it.
+const pausedFor = day
+
+// watch returns the earlier one of an instant and of when the event of Rule.Recovered may follow. fires tells that steps
+// fire now.
+func (d Decider) watch(row Row, m Memory, at Moment, next time.Time, fires bool) time.Time {
+	if d.Rule.Recovered == (Recovered{}) || !watched(m.Starts, row.Since, fires) {
+		return next
+	}
+	if !row.DoneAt.IsZero() {
+		next = earlier(next, row.DoneAt)
+	}
+	if d.Facts.EndLookup() && d.Rule.RecheckEvery() > 0 {
+		next = earlier(next, d.recheck(at))
+	}
+	return next
 }
 
 // occurrences are those of the steps of a row, at a moment.

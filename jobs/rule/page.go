@@ -54,6 +54,9 @@ type state struct {
 	// fire.
 	Came    *time.Time `json:"came,omitempty"`
 	LeftOut []string   `json:"left_out,omitempty"`
+	// Paused is since when the row is paused, and Used says how much of the delay of each step had passed then.
+	Paused *time.Time `json:"paused,omitempty"`
+	Used   []string   `json:"used,omitempty"`
 	// Found says what the last check found, and Fired lists the steps that have fired. History has both.
 	Found string   `json:"found,omitempty"`
 	Fired []string `json:"fired,omitempty"`
@@ -153,11 +156,7 @@ func (p *page) plan(i int) {
 		p.results[i].Err = err
 		return
 	}
-	if len(t.is.LeftOut) > 0 {
-		for _, o := range t.is.LeftOut {
-			t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[o.Step].Name, o.Number))
-		}
-		t.was.From, t.was.Since, t.was.Start = &t.is.From, &t.seen.Since, t.seen.start
+	if p.keep(t) {
 		p.results[i].Payload, _ = json.Marshal(t.was) // never fails
 	}
 	switch {
@@ -166,6 +165,21 @@ func (p *page) plan(i int) {
 	case len(t.is.Due) == 0:
 		p.end(i, t.is.Found)
 	}
+}
+
+// keep notes in the payload which steps were left out, and since when the row is paused. It reports whether the payload
+// changes.
+func (p *page) keep(t *turn) (changes bool) {
+	for _, o := range t.is.LeftOut {
+		t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[o.Step].Name, o.Number))
+		t.was.From, t.was.Since, t.was.Start = &t.is.From, &t.seen.Since, t.seen.start
+	}
+	paused := t.was.Paused
+	t.was.Paused, t.was.Used = nil, nil
+	if since := pausedSince(t.seen.Pauses); !since.IsZero() && t.seen.Counts && t.is.Found == "" {
+		t.was.Paused, t.was.Used = &since, p.rule.used(t.seen.Row, t.memory.Fired)
+	}
+	return len(t.is.LeftOut) > 0 || paused != nil || t.was.Paused != nil
 }
 
 // moment returns when the check of a row looks at it. A check may be late, after an outage: the last slot that had

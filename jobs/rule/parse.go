@@ -251,7 +251,7 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "also", "recheck", "steps",
+	"name", "table", "key", "entity", "since", "done", "where", "pause", "payload", "timezone", "also", "recheck", "steps",
 	"recovered", "overdue", "cancel", "role",
 }
 
@@ -266,7 +266,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 		"name": &rule.Name, "table": &rule.Table, "entity": &rule.Entity, "role": &rule.Role,
 		"timezone": &rule.Timezone,
 	}
-	lists := map[string]*Texts{"since": &rule.Since, "done": &rule.Done, "where": &rule.Where}
+	lists := map[string]*Texts{"since": &rule.Since, "done": &rule.Done, "where": &rule.Where, "pause": &rule.Pause}
 	for _, p := range pairs {
 		field := p.key.Value
 		rule.Lines[field] = p.key.Line
@@ -294,7 +294,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 			if rule.Recheck.Duration = recheck; err != nil || recheck == 0 || recheck > maxDuration {
 				r.wrong(p.value.Line, field, "%q: want plain time, such as 5m", p.value.Value)
 			}
-		case "since", "done", "where":
+		case "since", "done", "where", "pause":
 			*lists[field] = r.expressions(p.value, field, rule.Lines)
 		default:
 			*texts[field] = strings.TrimSpace(r.text(p.value, field))

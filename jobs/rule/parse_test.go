@@ -140,7 +140,7 @@ func parse(t *testing.T, fields string) rule.File {
 func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, also, recheck, steps, recovered, overdue, cancel, role`,
+		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, pause, payload, timezone, also, recheck, steps, recovered, overdue, cancel, role`,
 		"payload: [{id: a}, {id: b}]":       `payload[2].id: is there twice`,
 		"payload: [id, {id: b}]":            `payload[2].id: is there twice`,
 		"payload: [{'': b}]":                `payload[1]: the name of a value is empty`,

@@ -76,7 +76,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 			return fmt.Errorf("find transactions that write to %s: %w", p.rule.Relation, err)
 		}
 	}
-	var changed map[string]time.Time
+	var changed map[string]noted
 	err := p.readOnly(ctx, func(tx *sqlx.Tx) (err error) {
 		if changed, err = p.readChanged(ctx, tx, keys); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
 			var lengths []sql.NullInt64
-			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large, &s.start)
+			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large, &s.start, &s.Paused)
 			s.Key, s.There, s.Lengths, s.DoneAt = *key, true, expr.Lengths(lengths), doneAt.Time
 			s.Counts, s.Since = since.Valid, since.Time.UTC()
 			if payload.Valid {
@@ -125,30 +125,43 @@ func (p *page) read(ctx context.Context, of []int) error {
 	return nil
 }
 
-// after returns the row with the start of its clock, if columns of it have changed at an instant that since names.
-func (s seen) after(changed time.Time, f expr.Facts) seen {
-	if !s.There || len(f.Changed) == 0 {
+// noted is what triggers have noted of a row.
+type noted struct {
+	changed time.Time     // columns that since names; zero: never
+	pauses  pq.Int64Array // see Pauses
+}
+
+// after returns the row with its pauses, and with the start of its clock, if columns of it have changed at an instant
+// that since names.
+func (s seen) after(n noted, f expr.Facts) seen {
+	if !s.There {
 		return s
 	}
-	if at := grid.Later(changed, f.ChangedFrom); !s.Counts || at.After(s.Since) {
+	s.Pauses = Pauses(f, n.pauses, s.Paused)
+	if len(f.Changed) == 0 {
+		return s
+	}
+	if at := grid.Later(n.changed, f.ChangedFrom); !s.Counts || at.After(s.Since) {
 		s.Counts, s.Since, s.start = true, at, ""
 	}
 	return s
 }
 
-// readChanged reads when columns of rows have changed that since names. The transaction then has the snapshot with
+// readChanged reads when columns of rows have changed that since names, and when rows were paused. The transaction then has the snapshot with
 // which it reads the rows: a change or a delete between the two would give a row another start of its clock.
-func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]time.Time, error) {
-	if len(p.rule.Facts.Changed) == 0 {
+func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
+	if !p.rule.notes() {
 		return nil, nil
 	}
-	changed := make(map[string]time.Time, len(keys))
+	changed := make(map[string]noted, len(keys))
 	_, err := pg.Collect(ctx, tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, _ *struct{}) error {
 			var key string
-			var at time.Time
-			err := row.Scan(&key, &at)
-			changed[key] = at.UTC()
+			var at sql.NullTime
+			var n noted
+			err := row.Scan(&key, &at, &n.pauses)
+			n.changed = at.Time.UTC()
+			changed[key] = n
 			return err
 		})
 	if err != nil {
@@ -207,7 +220,7 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 		return err
 	}
 	readTx := pg.ReadTx
-	if len(p.rule.Facts.Changed) > 0 {
+	if p.rule.notes() {
 		readTx = pg.SnapshotTx // see readChanged
 	}
 	return readTx(ctx, db, func(tx *sqlx.Tx) error {

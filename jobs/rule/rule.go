@@ -72,6 +72,9 @@ type Rule struct {
 	Done Texts `json:"done"`
 	// Where has the conditions of the rows that the rule is about, as SQL. All must be true. Empty: all rows.
 	Where Texts `json:"where,omitempty"`
+	// Pause has conditions while which the clock of a row stands still, as SQL about columns of the row. One suffices.
+	// Empty: the clock never does.
+	Pause Texts `json:"pause,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
 	// Values are further values that go with events: expressions of SQL, which may look up other tables.

@@ -71,21 +71,25 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	return t, nil
 }
 
-// For returns the timing for a row whose data hold these delays, by step. A step whose delay is null there never
-// fires.
-func (t *Timing) For(lengths []*expr.Length) *Timing {
-	if !slices.ContainsFunc(t.steps, func(s *stepTiming) bool { return s.interval }) {
+// For returns the timing for a row with these pauses, the earliest first, and whose data hold these delays, by step. A
+// step whose delay is null there never fires.
+//
+// A pause moves what comes after it later. While it lasts, such a time does not exist. A time of day is then the first
+// one that clocks show outside of a pause.
+func (t *Timing) For(lengths []*expr.Length, pauses []Pause) *Timing {
+	if len(pauses) == 0 && !slices.ContainsFunc(t.steps, func(s *stepTiming) bool { return s.interval }) {
 		return t
 	}
-	of := &Timing{steps: slices.Clone(t.steps)}
-	for i, s := range of.steps {
+	of := &Timing{}
+	for i, s := range t.steps {
+		step := *s
+		step.pauses = pauses
 		if s.interval {
-			step := *s
 			if step.limit = 0; i < len(lengths) && lengths[i] != nil {
 				step.limit, step.length = s.limit, *lengths[i]
 			}
-			of.steps[i] = &step
 		}
+		of.steps = append(of.steps, &step)
 	}
 	return of
 }
@@ -118,7 +122,7 @@ func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, e
 	}
 	last = first
 	if s.limit > 1 {
-		begin, _ := s.untimed(since, 1)
+		begin, _ := s.begin(since)
 		most := 2 + (at.Unix()-begin.Unix()+3*daySeconds)/s.every.pace()
 		later := func(n int) bool { // reports whether occurrence n+2 is after the instant
 			is, err := s.nth(since, n+2)
@@ -167,6 +171,7 @@ type stepTiming struct {
 	timed    bool // occurrences are at a time of day
 	clock    time.Duration
 	earliest func() time.Duration
+	pauses   []Pause // of the row
 }
 
 // maxTimes bounds how often a step fires for a row.
@@ -190,20 +195,45 @@ func (d Delay) move(sign int) move {
 	}
 }
 
+// business reports whether a move counts in business time.
+func (m move) business() bool { return m.workdays != 0 || m.work != 0 }
+
 // pace returns about how many seconds a move takes, at least: n moves take 3 days less at most.
 func (m move) pace() int64 {
 	return m.seconds + daySeconds*int64(m.days+28*m.months+m.workdays) + int64(m.work/time.Second)
 }
 
-// nth returns the instant of an occurrence.
-func (s *stepTiming) nth(since time.Time, n int) (time.Time, error) {
-	if s.timed && n > 1 && !s.monthly() {
-		at, err := s.repeated(since, n)
-		return at.UTC(), err
+// nth returns the instant of an occurrence. The first one counts from since. Those after it count from the first one, or
+// by months from since: a month after January 31, and two.
+func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
+	from, by := since, s.first
+	next := s.timed // whether the time of day is still to be found
+	switch {
+	case s.monthly():
+		at = s.addDate(since, s.first.months+(n-1)*s.every.months, 0)
+	case n == 1:
+		at, err = s.begin(since)
+	default:
+		if from, err = s.nth(since, 1); err != nil {
+			return from, err
+		}
+		by, next = s.every, false
+		if s.timed {
+			at, err = s.repeated(from, n)
+		} else {
+			at, err = s.add(from, s.every, n-1)
+		}
 	}
-	at, err := s.untimed(since, n)
-	if err == nil && s.timed {
+	if len(s.pauses) > 0 && err == nil {
+		was := at
+		at, err = s.resumed(from, at, by.business())
+		next = next || s.timed && !at.Equal(was)
+	}
+	if next && err == nil {
 		at, err = s.next(at)
+	}
+	if s.timed && err == nil {
+		at, err = s.running(at)
 	}
 	return at.UTC(), err
 }
@@ -213,11 +243,7 @@ func (s *stepTiming) monthly() bool { return s.first.months != 0 && s.every.mont
 
 // repeated returns the instant of an occurrence after the first one, at the time of day of the step. It counts the
 // days from that of the first one: its time of day may be outside of working hours, and a day may have 23 hours.
-func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
-	first, err := s.nth(since, 1)
-	if err != nil {
-		return first, err
-	}
+func (s *stepTiming) repeated(first time.Time, n int) (time.Time, error) {
 	clocks := s.clocks
 	if s.calendar != nil {
 		clocks = s.calendar.clocks
@@ -242,19 +268,6 @@ func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
 		today = today.AddDate(0, 0, 1)
 	}
 	return time.Time{}, ErrNoWork
-}
-
-// untimed is nth without the time of day. It counts from the first occurrence, or by months from since: a
-// month after January 31, and two.
-func (s *stepTiming) untimed(since time.Time, n int) (time.Time, error) {
-	if s.monthly() {
-		return s.addDate(since, s.first.months+(n-1)*s.every.months, 0), nil
-	}
-	first, err := s.begin(since)
-	if err != nil || n == 1 {
-		return first, err
-	}
-	return s.add(first, s.every, n-1)
 }
 
 // begin returns the instant of the first occurrence, without the time of day.

@@ -1,7 +1,17 @@
--- Notes when columns of rows of a rule have changed, from which their clock counts. changed_at: null forgets the rows, which
--- are deleted.
+-- Notes when columns of rows of a rule have changed, from which their clock counts, or when rows were paused. noted_at: when
+-- the transaction of the write began. Null forgets the rows, which are deleted.
+-- paused: whether the rows are paused from then on. Null: they are as before, and columns have changed. changed: columns have
+-- changed, too.
+-- A row that was paused when the rule was applied has no begin: it is paused since then. A pause of an earlier version of the
+-- rule has ended then.
 -- Called by the triggers of rules.
-create or replace function prescient.rule_mark(job_exec text, entity_keys text[], changed_at timestamptz)
+create or replace function prescient.rule_mark(
+    job_exec    text,
+    entity_keys text[],
+    noted_at    timestamptz,
+    changed     boolean default true,
+    paused      boolean default null
+)
 returns void
 language plpgsql
 security definer
@@ -12,23 +22,44 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    number bigint := prescient.find_rule(job_exec);
+    number  bigint := prescient.find_rule(job_exec);
+    applied timestamptz; -- the rule with its condition of pauses
 begin
     if number is null then
         return;
-    elsif rule_mark.changed_at is null then
+    elsif rule_mark.noted_at is null then
         delete from prescient.rule_changed c
         where c.job = number and c.entity_key = any (entity_keys);
         return;
     end if;
+    if rule_mark.paused is not null then
+        applied := (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec);
+    end if;
     -- In the order of the keys, so that two calls never deadlock.
-    insert into prescient.rule_changed as c (job, entity_key, changed_at)
-    select distinct number, k.entity_key collate "C", rule_mark.changed_at
+    insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)
+    select distinct
+        number, k.entity_key collate "C", case when rule_mark.changed then rule_mark.noted_at end,
+        case
+            when rule_mark.paused then array[rule_mark.noted_at]
+            when not rule_mark.paused then array[applied, greatest(applied, rule_mark.noted_at)]
+            else '{}'
+        end
     from unnest(entity_keys) as k (entity_key)
     where octet_length(k.entity_key) between 1 and 500
     order by 2
     on conflict (job, entity_key) do update
-    set changed_at = greatest(c.changed_at, excluded.changed_at);
+    set changed_at = greatest(c.changed_at, excluded.changed_at),
+        pauses = c.pauses || case
+            when rule_mark.paused is null then '{}'
+            when rule_mark.paused and cardinality(c.pauses) % 2 = 0 then array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
+            when rule_mark.paused and c.pauses[cardinality(c.pauses)] < applied then array[applied, greatest(applied, rule_mark.noted_at)]
+            when rule_mark.paused then '{}'
+            when cardinality(c.pauses) % 2 = 0 then array[
+                greatest(applied, c.pauses[cardinality(c.pauses)]),
+                greatest(applied, rule_mark.noted_at, c.pauses[cardinality(c.pauses)])
+            ]
+            else array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
+        end;
 end
 $$;
-revoke all on function prescient.rule_mark(text, text[], timestamptz) from public;
+revoke all on function prescient.rule_mark(text, text[], timestamptz, boolean, boolean) from public;

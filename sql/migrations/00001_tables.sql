@@ -833,20 +833,22 @@ comment on column prescient.rule.state is
 comment on column prescient.rule.recovers_at is 'since when the rule has recovered: steps that fired before are not followed by its event; null: it has none';
 comment on column prescient.rule.position is 'the last key to which the walk over the table has come; null: it has not begun, or is done';
 
--- When columns of a row have changed, for rules whose since is changed(...). A trigger writes it. It outlives the check of
--- the row, whose payload goes when the row is done.
+-- When columns of a row have changed, for rules whose since is changed(...), and when the row was paused, for rules with
+-- pause. A trigger writes it. It outlives the check of the row, whose payload goes when the row is done.
 create table prescient.rule_changed (
     job        bigint               not null,
     entity_key prescient.entity_key not null,
-    changed_at timestamptz          not null,
+    changed_at timestamptz,
+    pauses     timestamptz[]        not null default '{}',
 
     -- The check of a rule, and the walk of an apply: by key.
     constraint rule_changed_pkey primary key (job, entity_key)
 );
 
-comment on table prescient.rule_changed is 'when the columns of rows changed that since: changed(...) of a rule names';
+comment on table prescient.rule_changed is 'when the columns of rows changed that since: changed(...) of a rule names, and when rows were paused';
 comment on column prescient.rule_changed.job is 'the number of the job of the rule, see table job';
-comment on column prescient.rule_changed.changed_at is 'when the transaction began that wrote the last change';
+comment on column prescient.rule_changed.changed_at is 'when the transaction began that wrote the last change; null: none is known';
+comment on column prescient.rule_changed.pauses is 'the begin and the end of each pause, in turn; the last one may have no end yet';
 
 -- The steps that have fired. The check that inserts an entry fires the step, so each step fires once for a rule, a key
 -- and an instant from which delays count.

@@ -1,7 +1,8 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
 -- or for a year before Christ: to Go these are its zero time. found: what the last check of a rule
 -- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
--- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see jobs.stamp.
+-- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see jobs.stamp. paused, used: since
+-- when a row of a rule is paused, and how much of each step's delay had passed then.
 -- Called by jobs/admin.Client.entries.
 select
     id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
@@ -13,7 +14,9 @@ select
     to_json(array(
         select jsonb_array_elements_text(case when jsonb_typeof(s.payload -> 'left_out') = 'array' then s.payload -> 'left_out' else '[]' end)
     ))::text as steps_left_out,
-    case when $1 = 'periodic' and s.job = $2 then s.payload::text end as called
+    case when $1 = 'periodic' and s.job = $2 then s.payload::text end as called,
+    case when what = 'waiting' then coalesce(s.payload ->> 'paused', '') else '' end as paused,
+    case when what = 'waiting' and jsonb_typeof(s.payload -> 'used') = 'array' then s.payload ->> 'used' else '[]' end as used
 from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) as w
 left join lateral (
     select h.payload, w.job

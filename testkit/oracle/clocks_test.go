@@ -245,6 +245,17 @@ func (c *calendar) addTime(at time.Time, d time.Duration) time.Time {
 	return w.spans[i].from.Add(d - w.before[i])
 }
 
+// worked returns the time within the hours between two instants.
+func (c *calendar) worked(from, to time.Time) (sum time.Duration) {
+	for date := midnight(shows(from, c.zone)).Add(-day); !date.After(midnight(shows(to, c.zone)).Add(day)); date = date.Add(day) {
+		for _, s := range c.spans(date) {
+			begin, end := later(s.from, from, s.to), later(s.from, to, s.to)
+			sum += max(end.Sub(begin), 0)
+		}
+	}
+	return sum
+}
+
 // subtractTime counts time within the hours back.
 func (c *calendar) subtractTime(at time.Time, d time.Duration) time.Time {
 	for _, s := range slices.Backward(c.around(at, int(d/time.Hour)+3, 0)) {

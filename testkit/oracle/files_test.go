@@ -115,6 +115,9 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 		rule.since = append(rule.since, changed)
 	}
 	rule.done, rule.where = pick(r, dones), pick(r, wheres)
+	if r.chance(30) {
+		rule.pause = pick(r, holds)
+	}
 	rule.joinDone = !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.instant != nil }) && r.chance(50)
 	rule.joinAll = r.chance(50)
 	rule.wantsAlso = rule.look == 5*time.Minute && r.chance(50)
@@ -298,6 +301,9 @@ func file(calendars []*calendar, rules []*theRule) string {
 			list(r.since, "", false), list(r.done, " or ", r.joinDone))
 		if len(r.where) > 0 {
 			fmt.Fprintf(&b, "    where: %s\n", list(r.where, " and ", r.joinAll))
+		}
+		if len(r.pause) > 0 {
+			fmt.Fprintf(&b, "    pause: %s\n", list(r.pause, "", false))
 		}
 		fmt.Fprintf(&b, "    payload: [n]\n    timezone: %s\n", r.zone)
 		if r.look > 5*time.Minute {

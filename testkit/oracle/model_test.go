@@ -13,6 +13,7 @@ type theRule struct {
 	name              string
 	since             []*expression
 	done, where       []*expression
+	pause             []*expression
 	joinDone, joinAll bool // written as one condition
 	zone              *time.Location
 	look              time.Duration
@@ -53,7 +54,7 @@ func (r *theRule) rechecks() bool { return len(r.also()) == 0 && !r.changes() }
 
 // early reports whether a check may come before a step, so that what it finds depends on its slot.
 func (r *theRule) early() bool {
-	early := r.lookupSince()
+	early := r.lookupSince() || len(r.pause) > 0
 	for _, e := range slices.Concat(r.done, r.where) {
 		early = early || e.lookup
 	}
@@ -219,11 +220,43 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 	if s.times > 0 && n > s.times || !s.repeats() && n > 1 {
 		return time.Time{}, false
 	}
-	key := fmt.Sprint(s.name, since.UnixMicro(), l)
-	for len(w.times[key]) < n {
-		w.times[key] = append(w.times[key], s.nth(since, l, len(w.times[key])+1, r.zone))
+	pauses, _ := values[r.held()].([]span)
+	var stands time.Time // since when the clock does
+	if last := len(pauses) - 1; last >= 0 && pauses[last].to.IsZero() {
+		pauses, stands = pauses[:last], pauses[last].from
 	}
-	return w.times[key][n-1], true
+	key := fmt.Sprint(s.name, since.UnixMicro(), l, pauses)
+	for len(w.times[key]) < n {
+		w.times[key] = append(w.times[key], s.nth(since, l, len(w.times[key])+1, r.zone, pauses))
+	}
+	at := w.times[key][n-1]
+	return at, stands.IsZero() || at.Before(stands)
+}
+
+// held names the column of a row, which no table has, with the pauses of a rule.
+func (r *theRule) held() string { return "pauses of " + r.name }
+
+// paused reports whether the clock of a row stands still.
+func (r *theRule) paused(t *tables, values row) bool {
+	return values != nil && slices.ContainsFunc(r.pause, func(e *expression) bool {
+		value, known := e.holds(t, values)
+		return value && known
+	})
+}
+
+// holds notes which clocks of a row stand still from now on, or go on.
+func (m *model) holds(old, values row, now time.Time) {
+	for _, r := range m.rules {
+		pauses, _ := old[r.held()].([]span)
+		pauses = slices.Clone(pauses)
+		switch was, is := r.paused(m.tables, old), r.paused(m.tables, values); {
+		case !was && is:
+			pauses = append(pauses, span{from: now})
+		case was && !is:
+			pauses[len(pauses)-1].to = now
+		}
+		values[r.held()] = slices.DeleteFunc(pauses, func(p span) bool { return p.from.Equal(p.to) })
+	}
 }
 
 // due returns the number of a step that fires at a check, and its instant.
@@ -305,7 +338,11 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 	w, values := m.of(r, key), m.rows[key]
 	w.slot = time.Time{}
 	since, ok := m.since(r, values)
-	if ok {
+	paused := r.paused(m.tables, values)
+	if ok && paused {
+		w.slot = m.ceil(now.Add(day))
+	}
+	if ok && !paused {
 		for _, s := range r.steps {
 			slot := time.Time{}
 			if _, _, found := m.due(r, w, s, values, since, now); found {
@@ -407,6 +444,7 @@ func (m *model) since(r *theRule, values row) (time.Time, bool) {
 func (m *model) inserted(values row, now time.Time) {
 	key := values["id"].(string)
 	m.rows[key] = values.with(row{changedAt: now})
+	m.holds(nil, m.rows[key], now)
 	for _, r := range m.rules {
 		w := m.of(r, key)
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false) // of a row that was deleted
@@ -424,6 +462,7 @@ func (m *model) updated(key string, changes row, now time.Time) {
 	if literal(m.rows[key]["status"]) != literal(old["status"]) {
 		m.rows[key][changedAt] = now
 	}
+	m.holds(old, m.rows[key], now)
 	for _, r := range m.rules {
 		m.updatedOf(r, key, old, now)
 	}
@@ -445,6 +484,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	finds := func(list []*expression) bool { // whether a lookup may find something else
 		return slices.ContainsFunc(list, func(e *expression) bool { return e.lookup && e.changes(old, values) })
 	}
+	held := r.paused(m.tables, old) != r.paused(m.tables, values)
 	looked, entered := finds(slices.Concat(r.since, r.done)), finds(r.where)
 	switch {
 	case !counts:
@@ -481,7 +521,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	case !counted:
 		w.horizon = now
 		m.wait(r, key, now)
-	case looked:
+	case looked, held:
 		if w.slot.IsZero() {
 			w.horizon = now
 		}
@@ -583,6 +623,9 @@ func (m *model) applied(r *theRule, now time.Time) {
 		w.unsure = w.unsure || r.lookupSince() && r.overdue != "fire" && w.slot.Equal(m.next(now))
 		// A row that was done and has no step to come may wait for a last check, or not.
 		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
+		if !w.slot.IsZero() && r.paused(m.tables, values) {
+			continue
+		}
 		if w.came = now; w.slot.IsZero() {
 			w.horizon = time.Time{}
 			w.comes()
@@ -636,6 +679,10 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 		return
 	}
 	since, ok := m.since(r, values)
+	if r.paused(m.tables, values) {
+		m.wait(r, key, now)
+		return
+	}
 	if until := w.came.Truncate(m.width).Add(time.Duration(r.slots) * m.width); ok && m.last && now.Before(until) &&
 		m.spreads(r, w, values, since, now) {
 		w.slot = until

@@ -170,6 +170,7 @@ func (w *world) live(rows int) {
 		m.forget()
 		for _, values := range m.rows {
 			values[changedAt] = w.now()
+			m.holds(nil, values, w.now())
 		}
 	}
 	w.apply(w.rules...)
@@ -598,7 +599,7 @@ func (w *world) comparePast() {
 			w.t.Fatal(err)
 		}
 		from, to := w.start.AddDate(0, 0, -w.days), w.now().Add(time.Hour)
-		if r.changes() {
+		if r.changes() || len(r.pause) > 0 {
 			continue
 		}
 		report, err := backtest.Run(w.t.Context(), w.kit.DB, applied, backtest.Config{

@@ -278,6 +278,12 @@ var (
 		},
 	}
 
+	// holds are lists of pause.
+	holds = [][]*expression{
+		{condition("tag = 'y'", func(r row) (bool, bool) { return r["tag"] == "y", r["tag"] != nil }, "tag")},
+		{condition("n < 30", func(r row) (bool, bool) { return r["n"].(int) < 30, true }, "n"), zero},
+	}
+
 	// wheres are lists of where.
 	wheres = [][]*expression{nil, nil, nil, {tag}, {large}, {tag, large}, {notNull}, {live}, {tag, live}}
 )

@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -128,10 +129,10 @@ func (s *step) repeats() bool { return s.every != nil }
 // looks reports whether another table moves the step.
 func (s *step) looks() bool { return s.data != nil && s.data.lookup }
 
-// nth returns the nth instant of a step, from 1.
-func (s *step) nth(since time.Time, data length, n int, zone *time.Location) time.Time {
+// nth returns the nth instant of a step, from 1. pauses are those of the row, all of which have ended.
+func (s *step) nth(since time.Time, data length, n int, zone *time.Location, pauses []span) time.Time {
 	if s.every == nil || n == 1 {
-		return s.timeOfDay(s.first(since, data, zone), zone)
+		return s.timeOfDay(s.later(since, s.first(since, data, zone), s.delay.unit, pauses), zone, pauses)
 	}
 	clocks := zone
 	if s.calendar != nil {
@@ -144,9 +145,9 @@ func (s *step) nth(since time.Time, data length, n int, zone *time.Location) tim
 		if s.before {
 			d = -d
 		}
-		return s.timeOfDay(instant(months(shows(since, zone), d+e.n), zone), zone)
+		return s.timeOfDay(s.later(since, instant(months(shows(since, zone), d+e.n), zone), plain, pauses), zone, pauses)
 	}
-	first := s.nth(since, data, 1, zone)
+	first := s.nth(since, data, 1, zone, pauses)
 	if s.at != "" {
 		date := midnight(shows(first, clocks))
 		switch e.unit {
@@ -162,9 +163,49 @@ func (s *step) nth(since time.Time, data length, n int, zone *time.Location) tim
 		for s.calendar != nil && !s.calendar.works(date) {
 			date = date.Add(day)
 		}
-		return instant(date.Add(timeOfDay(s.at)), clocks)
+		at := instant(date.Add(timeOfDay(s.at)), clocks)
+		return s.timeOfDay(s.later(first, at, e.unit, pauses), zone, pauses)
 	}
-	return s.add(first, e, zone)
+	return s.later(first, s.add(first, e, zone), e.unit, pauses)
+}
+
+// later returns the first instant at or after another one at which the clock of a row has run as long from its start as
+// without pauses. The clock of a step in business time runs in working hours.
+func (s *step) later(from, at time.Time, u unit, pauses []span) time.Time {
+	between := func(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }
+	if u >= businessDays {
+		between = s.calendar.worked
+	}
+	total := between(from, at)
+	for {
+		run := between(from, at)
+		inside := time.Time{}
+		for _, p := range pauses {
+			begin, end := p.from, p.to
+			if begin.Before(from) {
+				begin = from
+			}
+			if !at.Before(begin) && at.Before(end) && !at.Before(from) {
+				inside = end
+			}
+			if end.After(at) {
+				end = at
+			}
+			if begin.Before(end) {
+				run -= between(begin, end)
+			}
+		}
+		switch missing := total - run; {
+		case missing > 0 && u >= businessDays:
+			at = s.calendar.addTime(at, missing)
+		case missing > 0:
+			at = at.Add(missing)
+		case !inside.IsZero():
+			at = inside
+		default:
+			return at
+		}
+	}
 }
 
 // first returns the end of the delay.
@@ -219,8 +260,8 @@ func timeOfDay(at string) time.Duration {
 	return t.Sub(midnight(t))
 }
 
-// timeOfDay returns when clocks first show the time of the step, at an instant or after it.
-func (s *step) timeOfDay(end time.Time, zone *time.Location) time.Time {
+// timeOfDay returns when clocks first show the time of the step outside of a pause, at an instant or after it.
+func (s *step) timeOfDay(end time.Time, zone *time.Location, pauses []span) time.Time {
 	if s.at == "" {
 		return end
 	}
@@ -229,7 +270,8 @@ func (s *step) timeOfDay(end time.Time, zone *time.Location) time.Time {
 	}
 	for date := midnight(shows(end, zone)).Add(-day); ; date = date.Add(day) {
 		at := instant(date.Add(timeOfDay(s.at)), zone)
-		if !at.Before(end) && (s.calendar == nil || s.calendar.works(date)) {
+		paused := slices.ContainsFunc(pauses, func(p span) bool { return !at.Before(p.from) && at.Before(p.to) })
+		if !at.Before(end) && !paused && (s.calendar == nil || s.calendar.works(date)) {
 			return at
 		}
 	}

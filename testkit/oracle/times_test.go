@@ -59,11 +59,12 @@ func compareInstants(t *testing.T, seed uint64) {
 				if s.repeats() {
 					number += r.IntN(max(s.times, 4))
 				}
-				want := s.nth(since, data, number, of.zone)
-				got, err := timing.For(lengths).Nth(n, since, number)
+				pauses, list := r.pauses(since)
+				want := s.nth(since, data, number, of.zone, pauses)
+				got, err := timing.For(lengths, list).Nth(n, since, number)
 				if err == nil && (s.times > 0 && number > s.times) != (got.Number == 0) || err == nil && got.Number > 0 && !got.At.Equal(want) {
-					t.Errorf("%s (%s), number %d: %s of %s, want %s. The clocks of the rule are %s\n%s\n%s", s.name, stamp(since), number,
-						stamp(got.At), shows(since, of.zone), stamp(want), of.zone, s.text(of.name), calendarText(s))
+					t.Errorf("%s (%s), number %d: %s of %s, want %s. The clocks of the rule are %s\n%s\n%s\n%v", s.name, stamp(since), number,
+						stamp(got.At), shows(since, of.zone), stamp(want), of.zone, s.text(of.name), calendarText(s), pauses)
 				}
 				if err != nil {
 					t.Error(err)
@@ -71,6 +72,17 @@ func compareInstants(t *testing.T, seed uint64) {
 			}
 		}
 	}
+}
+
+// pauses returns random pauses near an instant, the earliest first, in both forms.
+func (r *random) pauses(since time.Time) (pauses []span, list []rule.Pause) {
+	at := since.Add(-day)
+	for range r.IntN(4) {
+		from := at.Add(time.Duration(r.IntN(60*48)) * time.Minute)
+		at = from.Add(time.Duration(1+r.IntN(pick(r, []int{60, 60 * 24, 60 * 24 * 7}))) * time.Minute)
+		pauses, list = append(pauses, span{from, at}), append(list, rule.Pause{From: from.UTC(), To: at.UTC()})
+	}
+	return pauses, list
 }
 
 func calendarText(s *step) string {

@@ -43,6 +43,10 @@ type Event struct {
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
 	StepsLeftOut []string `json:"steps_left_out"`
+	// PausedSince is since when the clock of a waiting row of a rule stands still. Null: it does not.
+	PausedSince *time.Time `json:"paused_since"`
+	// Used says how much of the delay of each step had passed then.
+	Used []string `json:"used"`
 	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
 	// is with the entry before it.
 	Fired []admin.Firing `json:"fired"`
@@ -88,7 +92,8 @@ func NewEvent(e admin.TimelineEntry) Event {
 	v := Event{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, Slot: e.Slot,
 		By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Run: e.Run, Hindrance: e.Hindrance,
-		Found: e.Found, StepsLeftOut: append([]string{}, e.StepsLeftOut...), Fired: append([]admin.Firing{}, e.Fired...),
+		Found: e.Found, StepsLeftOut: append([]string{}, e.StepsLeftOut...),
+		PausedSince: TimeOrNil(e.PausedSince), Used: append([]string{}, e.Used...), Fired: append([]admin.Firing{}, e.Fired...),
 		Instants: append([]time.Time{}, e.Instants...), LeftOut: e.LeftOut, MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
 		KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, At: TimeOrNil(e.At), For: TimeOrNil(e.RequestedAt),
 		OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt),

@@ -47,6 +47,7 @@ type RuleDetail struct {
 	Since   string   `json:"since"`    // a column or an expression, as in the file
 	Done    string   `json:"done"`     // a column or a condition, as in the file
 	Where   string   `json:"where"`    // empty: all rows
+	Pause   string   `json:"pause"`    // empty: the clock of a row never stands still
 	Payload []string `json:"payload"`  // the columns, and the expressions with their names
 	Zone    string   `json:"timezone"` // empty: UTC
 	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
@@ -109,7 +110,7 @@ func newRuleStep(s rule.Step) RuleStep {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	v := RuleDetail{
-		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
+		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(), Pause: r.Pause.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Over: r.Recovered.Receiver,
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
@@ -147,6 +148,7 @@ func (r RuleDetail) Options() []Option {
 		{"since", r.Since},
 		{"done", r.Done},
 		{"where", r.Where},
+		{"pause", r.Pause},
 		{"payload", strings.Join(r.Payload, ", ")},
 		{"timezone", r.Zone},
 		{"also", strings.Join(r.Also, ", ")},

@@ -6,6 +6,7 @@ security definer
 {trigger_settings}
 as {quote}
 -- What a row says: version {version}.
+<<here>>
 declare
     new_row {type};
     clock   timestamptz := {clock};
@@ -13,23 +14,24 @@ declare
     came    timestamptz := coalesce(clock, transaction_timestamp());
     key     text;
     at      timestamptz;
+    held    boolean;
 begin
     begin
         if not ({new_alike}) then
             raise datatype_mismatch;
         end if;
         new_row := row({new_columns});
-        select r.key, case when r.about and not r.done and r.first is not null then greatest(r.first, timestamptz '{since_first}') end
-        into key, at
+        select r.key, case when r.about and not r.done and r.first is not null then greatest({first}, timestamptz '{since_first}') end, r.paused
+        into key, at, held
         from {row}(new_row, now) as r;
     exception
         when others or assert_failure then
-            select r.key, case when r.about and not r.done and r.first is not null then greatest(r.first, timestamptz '{since_first}') end
-            into key, at
+            select r.key, case when r.about and not r.done and r.first is not null then greatest({first}, timestamptz '{since_first}') end, r.paused
+            into key, at, held
             from {safe}(new, now) as r;
     end;
-    if {marks} then
-        perform prescient.rule_mark({name}, array[key], came);
+    if {marks} or held then
+        perform prescient.rule_mark({name}, array[key], came, {marks}, nullif(held, false));
     end if;
     if at is not null then
         perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came, fresh => true);

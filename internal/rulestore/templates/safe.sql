@@ -1,7 +1,7 @@
 -- Rule {rule}: the same for a row whose columns have other names by now. It never fails.
 -- A column counts if it has the type that it had: otherwise the owner of the table could let a cast run code here.
 create function {safe}(prescient_row {any_row}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, enters text, ends timestamptz)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, enters text, ends timestamptz, paused boolean)
 language plpgsql
 stable
 {settings}
@@ -71,7 +71,7 @@ begin
     return query
     select
         text_of_key, timestamptz '-infinity', octet_length(text_of_key) between 1 and 500, false,
-        timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::text, null::timestamptz;
+        timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::text, null::timestamptz, null::boolean;
 end
 {quote};
 do {quote}

@@ -29,6 +29,8 @@ declare
     coming    timestamptz[];
     old_ends  timestamptz;
     new_ends  timestamptz;
+    old_paused boolean;
+    new_paused boolean;
     is_about  boolean;
     is_done   boolean;
     counted   boolean; -- whether the row waited for something
@@ -43,21 +45,21 @@ begin
         end if;
         old_row := row({old_columns});
         new_row := row({new_columns});
-        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends
-        into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends
+        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends, r.paused
+        into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends, old_paused
         from {row}(old_row, now) as r;
-        select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends
-        into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends
+        select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends, r.paused
+        into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends, new_paused
         from {row}(new_row, now) as r;
         same := {same};
         changed := {changed};
     exception
         when others or assert_failure then
-            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends
-            into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends
+            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends, r.paused
+            into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends, old_paused
             from {safe}(old, now) as r;
-            select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends
-            into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends
+            select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends, r.paused
+            into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends, new_paused
             from {safe}(new, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
@@ -71,8 +73,10 @@ begin
             {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
         );
     end if;
-    if changed then
-        perform prescient.rule_mark({name}, array[new_key], came);
+    if changed or old_paused <> new_paused then
+        perform prescient.rule_mark(
+            {name}, array[new_key], came, changed, case when old_paused <> new_paused then new_paused end
+        );
     end if;
     if {recovers}
         and (
@@ -96,12 +100,16 @@ begin
             {name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock, came => came,
             again => old_since is not distinct from new_since
         );
+    elsif counts and old_paused <> new_paused then
+        -- The check finds out how much of each delay is left.
+        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
     elsif {recovers} and counted and counts and old_first <= now and new_ends < coalesce(old_ends, timestamptz 'infinity') then
         -- A step may have fired, and the row tells when it will be over. The check finds out.
         perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
     elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted);
-    elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then
+    elsif counted and not counts and ({at_once} or new_first is null) then
+        -- A row that did not count before waits for nothing, or for the check that tells that it is over.
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
     return null;

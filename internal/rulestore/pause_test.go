@@ -1,0 +1,97 @@
+package rulestore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const held = `
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    pause: channel = 'hold'
+    steps: [{after: 2d, event: order.held}]
+`
+
+// noted wants what triggers have noted of pauses, by key, as days and hours of March.
+func (s *shop) noted(want string) {
+	s.t.Helper()
+	var got []string
+	if err := s.db.Select(&got, `
+		select c.entity_key || ' ' || array_to_string(array(
+			select to_char(p at time zone 'UTC', 'DD.HH24') from unnest(c.pauses) with ordinality as u (p, n) order by n
+		), '-')
+		from prescient.rule_changed c order by c.entity_key`); err != nil || strings.Join(got, ", ") != want {
+		s.t.Errorf("noted %q, want %q, %v", got, want, err)
+	}
+}
+
+func TestTriggersNoteWhenRowsArePaused(t *testing.T) {
+	t.Parallel()
+	for name, partitioned := range map[string]bool{"a table": false, "a table with partitions": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newShopAt(t, noon)
+			if partitioned {
+				s.exec(`drop table shop.orders; create table shop.orders (id bigint primary key, channel text default 'web', placed_at timestamptz, shipped_at timestamptz) partition by range (id);
+					create table shop.first partition of shop.orders default`)
+			}
+			s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 06:00") + "), (2, 'web', " + at("04 06:00") + ")")
+			if plan := s.apply(held); len(plan.Rules[0].Warnings) != 1 || !strings.Contains(plan.Rules[0].Warnings[0], "their pauses begin with the apply") {
+				t.Errorf("warnings %q", plan.Rules[0].Warnings)
+			}
+			s.noted("")
+			s.wants("apply", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-06 06:00")
+			s.now = s.now.Add(2 * time.Hour)
+			s.exec("insert into shop.orders (id, channel, placed_at) values (3, 'hold', " + at("01 06:00") + "), (4, 'hold', " + at("04 14:00") + "), (5, 'web', " + at("04 14:00") + ")")
+			s.exec("update shop.orders set channel = 'hold' where id = 2; update shop.orders set channel = 'app' where id = 1; update shop.orders set placed_at = placed_at + interval '1 s' where id = 4")
+			s.noted("1 04.12-04.14, 2 04.14, 3 04.14, 4 04.14")
+			s.now = s.now.Add(2 * time.Hour)
+			s.exec("update shop.orders set channel = 'app' where id = 2; update shop.orders set channel = 'hold', id = 7 where id = 1; delete from shop.orders where id = 3")
+			s.exec("update shop.orders set channel = 'app'; update shop.orders set channel = 'hold' where id = 2")
+			s.noted("2 04.14-04.16-04.16, 4 04.14-04.16, 7 04.12-04.14-04.16-04.16")
+			s.wants("no run has come", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-04 14:15, 3 at 03-04 14:15 came 03-04 14:00, 4 at 03-04 14:15, 5 at 03-06 14:00, 7 at 03-04 16:15 came 03-04 12:00")
+			if plan := s.apply(held); len(plan.Rules[0].Warnings)+len(plan.Rules[0].Triggers) != 0 {
+				t.Errorf("the same file: %+v", plan.Rules[0])
+			}
+			if _, err := s.store.Remove(t.Context(), "order.held", nil); err != nil {
+				t.Fatal(err)
+			}
+			s.noted("")
+		})
+	}
+}
+
+// A pause of the earlier condition ends with the apply, and one of the new condition begins with it.
+func TestAnEditOfPauseKeepsThePausesThatWereNoted(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(held)
+	s.exec("insert into shop.orders (id, channel, placed_at) select i, 'hold', " + at("04 12:00") + " from generate_series(1, 3) as i")
+	s.now = s.now.Add(2 * time.Hour)
+	s.apply(strings.Replace(held, "channel = 'hold'", "amount > 1", 1))
+	s.now = s.now.Add(2 * time.Hour)
+	s.exec("update shop.orders set amount = 2 where id < 3")
+	s.now = s.now.Add(2 * time.Hour)
+	s.exec("update shop.orders set amount = 1 where id = 1")
+	s.noted("1 04.12-04.14-04.16-04.18, 2 04.12-04.14-04.16, 3 04.12")
+}
+
+func TestAMistakeInPauseIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(payments)
+	for pause, want := range map[string]string{
+		"chanel = 'hold'": "pause: table shop.orders has no column chanel",
+		"placed_at":       "pause: placed_at is of type timestamp with time zone: want a condition",
+		"exists (select from shop.payment p where p.order_id = orders.id)": "pause: is about columns of the row alone",
+	} {
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(held, "channel = 'hold'", pause, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", pause, err)
+		}
+	}
+}
