@@ -500,8 +500,8 @@ func (c *calendar) addTime(since time.Time, span time.Duration) (time.Time, erro
 	return time.Time{}, ErrNoWork
 }
 
-// worked returns the working time between two instants.
-func (c *calendar) worked(from, to time.Time) (sum time.Duration) {
+// passed returns the working time between two instants.
+func (c *calendar) passed(from, to time.Time) (sum time.Duration) {
 	for _, list := range c.work(from, false) {
 		for _, i := range list {
 			if !i.from.Before(to) {

@@ -73,7 +73,7 @@ func (s *stepTiming) resumed(from, at time.Time, working bool) (time.Time, error
 		}
 		// The end of a day and the beginning of the next are the same working time: the later one stays.
 		until := p.To
-		if left := s.calendar.worked(begin, at); left > 0 {
+		if left := s.calendar.passed(begin, at); left > 0 {
 			var err error
 			if until, err = s.calendar.addTime(p.To, left); err != nil {
 				return at, err
@@ -107,7 +107,7 @@ func (t *Timing) Used(step int, since, at time.Time) string {
 	s := t.steps[step]
 	between, unit := func(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }, ""
 	if s.first.business() {
-		between, unit = s.calendar.worked, " of working time"
+		between, unit = s.calendar.passed, " of working time"
 	}
 	used := between(since, at)
 	for _, p := range s.pauses {
