@@ -29,18 +29,18 @@ var mayRun = map[pg.Role]string{
 	"member": `forecast_blocks functions_here schedule_blocks`,
 	"both":   `functions_applied read_settings store_read`,
 	pg.App:   `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
-	pg.Reader: `job_forgotten event_unread alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
+	pg.Reader: `job_forgotten event_left event_unread alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds entity_names event_bounds event_consumers event_behind event_dead_subjects event_dead_count event_dead_due event_dead_list event_messages event_page event_waiting event_lost event_marks event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_journals history_list history_stats job_elsewhere job_known job_left job_list job_names
 		job_paused job_related job_show
-		ledger_ahead ledger_gaps ledger_jobs ledger_last ledger_late ledger_slow ledger_trouble metrics_outbox migration_applied page_read past_slots periodic_rows prune_due record_find row_attempts row_holder rows_left rule_beside rule_changed_read rule_faults rule_fired_key rule_fired_read rule_fired_steps rule_former_keys rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids history_unacked receiver_unknown schedule_forgotten schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
+		ledger_ahead ledger_gaps ledger_jobs ledger_last ledger_late ledger_slow ledger_trouble metrics_outbox migration_applied page_read past_slots periodic_rows prune_due record_find row_attempts row_holder rows_left rule_beside rule_changed_read rule_faults rule_fired_key rule_ended rule_fired_past rule_fired_read rule_fired_steps rule_former_keys rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids history_unacked receiver_unknown schedule_forgotten schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pg.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell history_prune ledger_fill ledger_prune ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
-		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_update schedule_wait
+		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_refusing schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pg.Owner: `event_renumber`,
-	pg.Operator: `action_end action_insert event_forget event_left history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
+	pg.Operator: `action_end action_insert event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
 		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime schedule_act set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 

@@ -27,7 +27,7 @@ type calendar struct {
 	workdays []closing // no holidays, although closed or national has them
 	national []lawful
 	years    sync.Map // the holidays of a year, map[dayOfYear]*closedDay by int
-	worked   sync.Map // the working days and the working time of a year, *workYear by int
+	sums     sync.Map // the working days and the working time of a year, *workYear by int
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -359,7 +359,7 @@ type workYear struct {
 
 // yearOfWork returns the working days and the working time of a year.
 func (c *calendar) yearOfWork(year int) *workYear {
-	known, ok := c.worked.Load(year)
+	known, ok := c.sums.Load(year)
 	if !ok {
 		y := &workYear{}
 		for d := firstOf(year); d.Year() == year; d = d.AddDate(0, 0, 1) {
@@ -370,7 +370,7 @@ func (c *calendar) yearOfWork(year int) *workYear {
 				y.time[n] += i.to.Sub(i.from)
 			}
 		}
-		known, _ = c.worked.LoadOrStore(year, y)
+		known, _ = c.sums.LoadOrStore(year, y)
 	}
 	return known.(*workYear)
 }
