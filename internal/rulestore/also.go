@@ -45,6 +45,9 @@ func (r *resolver) also(ctx context.Context, u *understood, key column) error {
 		case c.Type != c.Base || textsOf(c.Base) != textsOf(key.Base):
 			r.wrong(field, "column %s is of type %s, and key %s of type %s: their texts differ, so the row would not be found",
 				c.Name, c.Type, key.Name, key.Type)
+		case c.Base == "numeric":
+			r.wrong(field, "key %s is of type numeric without a scale, and 1 and 1.0 are equal numbers with two texts, so the "+
+				"row might not be found: give both columns one scale, such as numeric(20,0)", key.Name)
 		}
 		u.Also = append(u.Also, rule.AppliedAlso{
 			Relation: t.Relation, Parted: t.partitioned(), Key: pq.QuoteIdentifier(c.Name), KeyType: c.Base,

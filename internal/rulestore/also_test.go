@@ -145,7 +145,10 @@ func TestTriggersOfAnotherTableComeAndGoWithTheRule(t *testing.T) {
 func TestAMistakeInAlsoIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
-	s.exec(payments + "; create table shop.note (order_id numeric); create view shop.paid as select * from shop.payment")
+	s.exec(payments + `; create table shop.note (order_id numeric); create view shop.paid as select * from shop.payment;
+		create table shop.bill (id numeric primary key, placed_at timestamptz);
+		create table shop.priced (id numeric(10,2) primary key, placed_at timestamptz);
+		create table shop.part (order_id numeric(10,2), other numeric(10,1))`)
 	for also, want := range map[string]string{
 		"{table: shop.paymnt, key: order_id}":                                 "also: there is no table shop.paymnt",
 		"{table: shop.payment, key: order}":                                   "also: table shop.payment has no column order",
@@ -156,6 +159,20 @@ func TestAMistakeInAlsoIsNamed(t *testing.T) {
 		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "{table: shop.payment, key: order_id}", also, 1)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", also, err)
+		}
+	}
+	for file, want := range map[string]string{
+		"bill note.order_id":   "1 and 1.0 are equal numbers with two texts",
+		"priced part.other":    "their texts differ",
+		"priced part.order_id": "",
+	} {
+		table, other, _ := strings.Cut(file, " ")
+		other, key, _ := strings.Cut(other, ".")
+		file := strings.NewReplacer("shop.payment", "shop."+other, "p.order_id", "p."+key, "order_id", key,
+			"shop.orders", "shop."+table, "orders.id", table+".id", " and p.settled", "").Replace(unpaid)
+		_, err := s.store.Plan(t.Context(), parse(t, file))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, %s: %v", table, other, err)
 		}
 	}
 	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "done: exists", "done: shipped_at\n    #", 1)))
