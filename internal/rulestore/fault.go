@@ -58,6 +58,11 @@ type Fault struct {
 	Denied *Denied
 }
 
+// Blind reports whether the rule cannot notice what happens in its table, or cannot check its rows.
+func (f Fault) Blind() bool {
+	return f.Gone || f.Broken || len(f.Missing) > 0 || len(f.Off) > 0 || len(f.Columns) > 0
+}
+
 // Denied says why the server does not let a login run the checks of a rule.
 type Denied struct {
 	// Role is the role of the rule, or the login if the rule has no role. It needs the right.

@@ -22,8 +22,10 @@ import (
 
 func newCmdList(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
-		Use:     "list",
-		Short:   "List the rules that were applied",
+		Use:   "list",
+		Short: "List the rules that were applied",
+		Long: `List the rules that were applied. A rule is broken if its table, one of its columns or one of its triggers is gone.
+Then "doctor" says what to do.`,
 		Example: `  prescient rules list`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runList(c.Context(), f) },
@@ -36,9 +38,17 @@ func runList(ctx context.Context, f *factory.Factory) error {
 		if err != nil {
 			return err
 		}
+		faults, err := store.Faults(ctx)
+		if err != nil {
+			return err
+		}
 		views := make([]view.Rule, len(list))
 		for i, s := range list {
 			views[i] = view.NewRule(s)
+			broken := func(f rulestore.Fault) bool { return f.Rule == s.Rule.Name && f.Blind() }
+			if s.State == rulestore.Active && slices.ContainsFunc(faults, broken) {
+				views[i].State = "broken"
+			}
 		}
 		header := table.Row{
 			"NAME", "TABLE", "STEPS", "STATE", output.Droppable("VERSION"), output.Droppable("APPLIED"),

@@ -13,7 +13,7 @@ import (
 type Rule struct {
 	Name      string     `json:"name"`       // of the rule
 	Table     string     `json:"table"`      // with its schema
-	State     string     `json:"state"`      // applying (an apply is at work, or has died), active or removing
+	State     string     `json:"state"`      // applying (an apply is at work, or has died), active or removing; of rules list also broken: doctor says why
 	Version   int        `json:"version"`    // raised by each apply that changes the rule
 	AppliedAt *time.Time `json:"applied_at"` // UTC; null: an apply is at work, or has died
 	AppliedBy string     `json:"applied_by"` // the database role
