@@ -610,8 +610,8 @@ func (s *Store) walk(p *RulePlan) *walk {
 	return w
 }
 
-// Recorded returns the names of the steps of a rule that come at the same instants as those of the rule that was applied
-// under its name: what they have fired is recorded. Empty: there are none, or the rule is not applied.
+// Recorded returns the names of the steps of a rule that come at the same instants as those of the rule that was
+// applied under its name: what they have fired is recorded. Empty: there are none, or the rule is not applied.
 func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, err error) {
 	if s.client == nil {
 		return nil, nil

@@ -143,7 +143,8 @@ type found struct {
 func (f *found) row(facts expr.Facts) row {
 	r := row{
 		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
-		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
+		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time,
+		errors: int(f.errors.Int64),
 		paused: f.paused.Bool, pauses: rule.Pauses(facts, f.pauses, f.paused.Bool),
 	}
 	if f.since.Valid {
@@ -183,7 +184,8 @@ func (w *walk) query() string {
 		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
 		"{paused}", f.PausedSQL(), "{pauses}", strconv.FormatBool(len(f.Pause) > 0),
 		"{about}", f.WhereSQL(), "{starts}",
-		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
+		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(),
+		"{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),

@@ -418,7 +418,9 @@ func (c *calendar) workday(today time.Time, n int) (day time.Time, found bool) {
 
 // workedIn returns the day on which so much working time has passed since the beginning of a day, and what is left of
 // it then. Back, it counts from the end of the day.
-func (c *calendar) workedIn(today time.Time, span time.Duration, back bool) (day time.Time, left time.Duration, found bool) {
+func (c *calendar) workedIn(
+	today time.Time, span time.Duration, back bool,
+) (day time.Time, left time.Duration, found bool) {
 	for year := today.Year(); year >= today.Year()-farYears && year <= today.Year()+farYears; {
 		y, last := c.yearOfWork(year), lastOf(year).YearDay()
 		begin, end := 0, last

@@ -137,8 +137,8 @@ func malformed(text []byte, err error, read int) *Problem {
 	}
 	if all := bytes.Split(text, []byte("\n")); p.Line > 0 && p.Line <= len(all) {
 		if found := quotedBegin.FindSubmatch(all[p.Line-1]); found != nil {
-			p.Message = fmt.Sprintf("YAML takes the quotes of %s as those of the whole text, and more follows. Put the whole text "+
-				"into single quotes: %s: '%s'", found[3], found[1], bytes.ReplaceAll(found[2], []byte("'"), []byte("''")))
+			p.Message = fmt.Sprintf("YAML takes the quotes of %s as those of the whole text, and more follows. Put the whole "+
+				"text into single quotes: %s: '%s'", found[3], found[1], bytes.ReplaceAll(found[2], []byte("'"), []byte("''")))
 		}
 	}
 	tab := indentedByTab.FindIndex(text)

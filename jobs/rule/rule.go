@@ -62,7 +62,8 @@ type Rule struct {
 	// Key is the column whose value identifies a row. It has a primary key or a unique constraint of
 	// its own.
 	Key string `json:"key"`
-	// Entity is the name of the row in events and in prescient why NAME KEY. Defaults to the name of the table without its schema.
+	// Entity is the name of the row in events and in prescient why NAME KEY. Defaults to the name of the table without
+	// its schema.
 	Entity string `json:"entity,omitempty"`
 	// Since has the instants from which delays count, as SQL: the latest counts. A row without one waits for
 	// nothing. There is at least one.

@@ -292,8 +292,8 @@ func (o *testOptions) printReport(r backtest.Report) error {
 			slots = append(slots, table.Row{s.Name, firstKeys(s), len(s.Slots), busiest.Slot, busiest.Rows})
 		}
 		if len(s.Unrecorded) > 0 {
-			lines = append(lines, fmt.Sprintf("%s has not fired for %s that it would have fired for, such as %s: the rule was not "+
-				"applied yet, or the row has changed since", s.Name, spoken.Count(s.Fired-s.Recorded, "row", "rows"),
+			lines = append(lines, fmt.Sprintf("%s has not fired for %s that it would have fired for, such as %s: the rule was "+
+				"not applied yet, or the row has changed since", s.Name, spoken.Count(s.Fired-s.Recorded, "row", "rows"),
 				strings.Join(s.Unrecorded, ", ")))
 		}
 	}
