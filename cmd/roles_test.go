@@ -14,7 +14,7 @@ import (
 // Those that need no role go to no database, or to the private one.
 func TestItIsKnownOfEveryCommandWhichRoleItNeeds(t *testing.T) {
 	t.Parallel()
-	without := strings.Fields("help flags config receivers dev-db spool install_man install_completion jobs_registered migrate_print rules_calendar")
+	without := strings.Fields("help flags json config receivers dev-db spool install_man install_completion jobs_registered migrate_print rules_calendar")
 	known := map[string]bool{}
 	var walk func(c *cobra.Command, path string)
 	walk = func(c *cobra.Command, path string) {
