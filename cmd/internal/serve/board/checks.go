@@ -33,7 +33,8 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
 			v := Entity{
-				EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{}, Kinds: []string{}, Checks: []view.CheckData{},
+				EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{},
+				Kinds: []string{}, Checks: []view.CheckData{},
 			}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
 			if v.More = len(events) > maxTimeline; v.More {
@@ -82,7 +83,9 @@ func checksOf(ctx context.Context, r *reader, key jobs.Key) ([]view.CheckData, e
 	for _, row := range ended {
 		list = append(list, view.NewCheckData(row.FutureJob))
 	}
-	return slices.DeleteFunc(list, func(c view.CheckData) bool { return key.ItemKey != "" && c.ItemKey != key.ItemKey }), err
+	return slices.DeleteFunc(list, func(c view.CheckData) bool {
+		return key.ItemKey != "" && c.ItemKey != key.ItemKey
+	}), err
 }
 
 // HistoryFilter narrows History. Zero fields do not narrow.

@@ -132,7 +132,8 @@ func (b *Board) Jobs(ctx context.Context, f JobsFilter, acted int64) (Jobs, erro
 // readLoud reads the part of a page that the overview knows something about.
 func (s *source) readLoud(ctx context.Context, r *reader, f JobsFilter, o *Overview) (v Jobs, err error) {
 	loud := slices.DeleteFunc(o.JobLines(), func(j JobLine) bool {
-		return j.position().compare(f.After) <= 0 || !strings.Contains(strings.ToLower(j.JobExec), strings.ToLower(f.Search))
+		return j.position().compare(f.After) <= 0 ||
+			!strings.Contains(strings.ToLower(j.JobExec), strings.ToLower(f.Search))
 	})
 	if len(loud) >= f.Limit { // quiet ones may follow
 		loud = loud[:f.Limit]
@@ -169,8 +170,8 @@ func (s *source) readQuiet(ctx context.Context, r *reader, f JobsFilter, o *Over
 	return err
 }
 
-// JobLines returns the jobs of an overview that were checked, are in trouble or are paused, the worst first. Registered is
-// not set.
+// JobLines returns the jobs of an overview that were checked, are in trouble or are paused, the worst
+// first. Registered is not set.
 func (o *Overview) JobLines() []JobLine {
 	lines := map[string]*JobLine{}
 	line := func(name string) *JobLine {

@@ -88,8 +88,8 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 		})
 }
 
-// Events returns a page of the outbox, the newest first, and the readers of the outbox. It begins behind a position; the
-// zero position is the beginning.
+// Events returns a page of the outbox, the newest first, and the readers of the outbox. It begins
+// behind a position; the zero position is the beginning.
 func (b *Board) Events(ctx context.Context, after outbox.Position, limit int, acted int64) (Events, error) {
 	if err := checkPage(&limit); err != nil {
 		return Events{}, err
@@ -151,8 +151,8 @@ func (b *Board) Actions(ctx context.Context, after int64, limit int, acted int64
 		})
 }
 
-// cutPage returns the first rows of a list that has one row more than a page if more follow, and then the position of the
-// last of them.
+// cutPage returns the first rows of a list that has one row more than a page if more follow, and then
+// the position of the last of them.
 func cutPage[T any](list []T, limit int, position func(T) string) (page []T, after *string) {
 	if len(list) <= limit {
 		return list, nil
