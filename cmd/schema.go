@@ -29,8 +29,8 @@ func newJSONTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   jsonTopic,
 		Short: "The JSON Schema of what commands print; of one command: help json COMMAND",
-		Long: `Commands print JSON with --output json. "help json" prints the JSON Schema of all of them, and "help json COMMAND"
-that of one command.`,
+		Long: `Commands print JSON with --output json. "help json" prints the JSON Schema of all of them, and
+"help json COMMAND" that of one command.`,
 	}
 }
 

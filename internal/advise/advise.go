@@ -40,7 +40,8 @@ type Advice struct {
 	// HalfBy is the age by which half of the rows were finished, and MostBy the age by which 90 % were.
 	// Nil: history has no such age.
 	HalfBy *duration.Text `json:"half_by"`
-	MostBy *duration.Text `json:"most_by"` // the age by which 90 % of the rows were finished; null: history has no such age
+	// the age by which 90 % of the rows were finished; null: history has no such age
+	MostBy *duration.Text `json:"most_by"`
 	// Past is what was done. Halved needs at most half the checks. Fixed needs no more than Halved,
 	// at a fixed interval after the first check of Past. Halved and Fixed are nil if there is
 	// nothing to halve. Fixed is also nil if every interval needs more checks.

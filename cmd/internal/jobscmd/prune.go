@@ -50,10 +50,12 @@ While a dump or a long query reads history, the command gives up after a few sec
 
 // prunedView counts what was dropped, as JSON.
 type prunedView struct {
-	DryRun     bool                    `json:"dry_run"`
-	Before     *time.Time              `json:"before"`     // what ended before this instant (UTC) is dropped; null: nothing is to be pruned
+	DryRun bool `json:"dry_run"`
+	// what ended before this instant (UTC) is dropped; null: nothing is to be pruned
+	Before     *time.Time              `json:"before"`
 	Partitions []admin.PrunedPartition `json:"partitions"` // what was dropped or, with --dry-run, would be
-	Slots      *int64                  `json:"slots"`      // rows of the ledger that were deleted; null: none were looked for
+	// rows of the ledger that were deleted; null: none were looked for
+	Slots *int64 `json:"slots"`
 }
 
 func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error {

@@ -52,9 +52,10 @@ type definitionView struct {
 	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
 	Priority    int           `json:"priority"`     // jobs of a higher one are checked first
 	OwnPool     bool          `json:"own_pool"`     // its checks use connections of their own pool
-	Misfire     jobs.Misfire  `json:"misfire"`      // what catch-up does: run, defer, skip or, of a periodic function, each
-	Crontab     string        `json:"crontab"`      // of a periodic function; empty: the job has no crontab
-	Zone        string        `json:"zone"`         // of the crontab; empty: the one that it names, or UTC
+	// what catch-up does: run, defer, skip or, of a periodic function, each
+	Misfire jobs.Misfire `json:"misfire"`
+	Crontab string       `json:"crontab"` // of a periodic function; empty: the job has no crontab
+	Zone    string       `json:"zone"`    // of the crontab; empty: the one that it names, or UTC
 }
 
 func listRegistered(f *factory.Factory) error {

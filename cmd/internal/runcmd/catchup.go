@@ -187,7 +187,8 @@ type caughtView struct {
 	Failed    int64        `json:"failed"`
 	Slots     []caughtSlot `json:"slots"`      // the oldest 1,000
 	MoreSlots int64        `json:"more_slots"` // slots with rows that Slots does not list
-	Jobs      []jobSum     `json:"jobs"`       // the rows of Slots that catch-up has left, or would take with --dry-run, by job
+	// the rows of Slots that catch-up has left, or would take with --dry-run, by job
+	Jobs []jobSum `json:"jobs"`
 }
 
 // jobSum is the remaining work of a job in all slots of the list.

@@ -70,19 +70,20 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 
 // storeState describes a store for stores list.
 type storeState struct {
-	Name      string        `json:"name"`
-	Database  view.Database `json:"database"`
-	State     string        `json:"state"`          // active, draining, empty (may be removed), not migrated, or down
-	Error     string        `json:"error"`          // why it is down or not migrated; empty: it is neither
-	Since     *time.Time    `json:"draining_since"` // UTC; null: it is not draining
-	By        string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
-	Waiting   int64         `json:"waiting"`        // rows, counted up to 10,000; 0 if Error is not empty, like the next four
-	Schedules int64         `json:"schedules"`      // counted up to 10,000
-	Leaving   int64         `json:"leaving"`        // rows on their way to another store, counted up to 10,000
-	Arriving  int64         `json:"arriving"`       // rows on their way from another store, counted up to 10,000
-	OpenSlots int64         `json:"open_slots"`     // counted up to 10,000
-	Unread    bool          `json:"unread_events"`  // a consumer has not acknowledged the whole outbox
-	LastSlot  *time.Time    `json:"last_slot"`      // the newest in the ledger; UTC; null: none was run
+	Name     string        `json:"name"`
+	Database view.Database `json:"database"`
+	State    string        `json:"state"`          // active, draining, empty (may be removed), not migrated, or down
+	Error    string        `json:"error"`          // why it is down or not migrated; empty: it is neither
+	Since    *time.Time    `json:"draining_since"` // UTC; null: it is not draining
+	By       string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
+	// rows, counted up to 10,000; 0 if Error is not empty, like the next four
+	Waiting   int64      `json:"waiting"`
+	Schedules int64      `json:"schedules"`     // counted up to 10,000
+	Leaving   int64      `json:"leaving"`       // rows on their way to another store, counted up to 10,000
+	Arriving  int64      `json:"arriving"`      // rows on their way from another store, counted up to 10,000
+	OpenSlots int64      `json:"open_slots"`    // counted up to 10,000
+	Unread    bool       `json:"unread_events"` // a consumer has not acknowledged the whole outbox
+	LastSlot  *time.Time `json:"last_slot"`     // the newest in the ledger; UTC; null: none was run
 }
 
 func newCmdList(f *factory.Factory) *cobra.Command {

@@ -57,13 +57,15 @@ func writable(text json.RawMessage) json.RawMessage {
 
 // Ended is admin.HistoryRow as JSON.
 type Ended struct {
-	FinishedAt time.Time             `json:"finished_at"` // UTC
-	Outcome    jobs.Outcome          `json:"outcome"`     // done, cancelled, replaced, failed, max_checks, horizon, past, deadline or skipped
-	Slot       time.Time             `json:"slot"`        // of the last check; UTC
-	Lateness   duration.Text         `json:"lateness"`    // from its slot to the start of the last check
-	Duration   duration.Text         `json:"duration"`    // run time of the last check
-	Runner     string                `json:"runner"`      // of the last check
-	Attempts   []admin.FailedAttempt `json:"attempts"`    // checks that failed and were tried again, of the newest 20 entries of the timeline
+	FinishedAt time.Time `json:"finished_at"` // UTC
+	// done, cancelled, replaced, failed, max_checks, horizon, past, deadline or skipped
+	Outcome  jobs.Outcome  `json:"outcome"`
+	Slot     time.Time     `json:"slot"`     // of the last check; UTC
+	Lateness duration.Text `json:"lateness"` // from its slot to the start of the last check
+	Duration duration.Text `json:"duration"` // run time of the last check
+	Runner   string        `json:"runner"`   // of the last check
+	// checks that failed and were tried again, of the newest 20 entries of the timeline
+	Attempts []admin.FailedAttempt `json:"attempts"`
 	// Acked tells who has acknowledged that the check failed; null: no operator has.
 	Acked *admin.Acked `json:"acked"`
 	CheckData

@@ -11,9 +11,10 @@ import (
 
 // Rule is a rule that was applied, as JSON.
 type Rule struct {
-	Name      string     `json:"name"`       // of the rule
-	Table     string     `json:"table"`      // with its schema
-	State     string     `json:"state"`      // applying (an apply is at work, or has died), active or removing; of rules list also broken: doctor says why
+	Name  string `json:"name"`  // of the rule
+	Table string `json:"table"` // with its schema
+	// applying (an apply is at work, or has died), active or removing; of rules list also broken: doctor says why
+	State     string     `json:"state"`
 	Version   int        `json:"version"`    // raised by each apply that changes the rule
 	AppliedAt *time.Time `json:"applied_at"` // UTC; null: an apply is at work, or has died
 	AppliedBy string     `json:"applied_by"` // the database role
@@ -31,13 +32,14 @@ type RuleStep struct {
 	Every    string `json:"every"`    // empty: the step fires once
 	Times    int    `json:"times"`    // 0: a step with Every fires until the row is done
 	Calendar string `json:"calendar"` // empty: plain time
-	Event    string `json:"event"`    // the type of the event; of event, sql, job and notify one is set, the others are empty
-	SQL      string `json:"sql"`      // the statement
-	Job      string `json:"job"`      // of which a check is enqueued
-	Notify   string `json:"notify"`   // the receiver of a message; empty: none
-	Text     string `json:"text"`     // the template of the message; empty: the default
-	To       string `json:"to"`       // the template of its recipient; empty: the receiver says who
-	Digest   string `json:"digest"`   // when it is sent together with others; empty: at once
+	// the type of the event; of event, sql, job and notify one is set, the others are empty
+	Event  string `json:"event"`
+	SQL    string `json:"sql"`    // the statement
+	Job    string `json:"job"`    // of which a check is enqueued
+	Notify string `json:"notify"` // the receiver of a message; empty: none
+	Text   string `json:"text"`   // the template of the message; empty: the default
+	To     string `json:"to"`     // the template of its recipient; empty: the receiver says who
+	Digest string `json:"digest"` // when it is sent together with others; empty: at once
 }
 
 // RuleDetail is a rule with what waits for it and what it did, as JSON.

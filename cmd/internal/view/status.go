@@ -26,7 +26,8 @@ type Status struct {
 	CurrentState slots.State      `json:"current_state"` // empty: no run has opened it yet
 	NextSlot     time.Time        `json:"next_slot"`     // the slot that begins next; UTC
 	OverdueRows
-	Missed        []Trouble          `json:"missed"`      // no run has opened them; of those with rows and of those without the oldest 1,000
+	// no run has opened them; of those with rows and of those without the oldest 1,000
+	Missed        []Trouble          `json:"missed"`
 	MoreMissed    int64              `json:"more_missed"` // missed slots that missed leaves out
 	MoreOpen      int64              `json:"more_open"`   // open slots that left_open leaves out
 	LeftOpen      []Trouble          `json:"left_open"`   // no run works on them, and they are not done; the oldest 1,000
