@@ -194,7 +194,8 @@ func (s *Store) checkRole(ctx context.Context, tx jobs.DB, role string) (wrong *
 	if err := pg.One(ctx, tx, pg.ScheduleRefusing.In(s.schema), []any{role}, &login); err != nil || !login.Valid {
 		return nil, err
 	}
-	return &jobs.FieldError{Field: "role", Message: fmt.Sprintf("must be a role that a login of the runs may take: grant %s to %s",
+	return &jobs.FieldError{Field: "role", Message: fmt.Sprintf(
+		"must be a role that a login of the runs may take: grant %s to %s",
 		pq.QuoteIdentifier(role), pq.QuoteIdentifier(login.String))}, nil
 }
 

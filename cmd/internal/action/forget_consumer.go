@@ -69,7 +69,7 @@ func many(n int64, one, several string) string {
 
 func (a ForgetConsumer) do(ctx context.Context, tx Tx) (Report, error) {
 	err := outbox.New(tx.DB, tx.Schema).ForgetTx(ctx, tx.Tx, a.Consumer)
-	return ForgottenConsumer{a.Consumer}, a.explain(ctx, tx, err)
+	return ForgottenConsumer(a), a.explain(ctx, tx, err)
 }
 
 // explain names the consumers that there are if there is no such one.

@@ -81,7 +81,8 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
 			return table.Row{
-				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped, v.PausedBy, presentError(v),
+				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped,
+				v.PausedBy, presentError(v),
 			}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {

@@ -26,7 +26,8 @@
 //	 "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": false}
 //
 // An answer also has state, version, next, slot, dropped, error_count, last_error,
-// publishing_paused_at, created_at and updated_at. One that is paused has paused_at and paused_by. The version is also the ETag: with "If-Match" a
+// publishing_paused_at, created_at and updated_at. One that is paused has paused_at and
+// paused_by. The version is also the ETag: with "If-Match" a
 // change applies only to that version; otherwise the answer is 412.
 //
 // Up to 10,000 changes are one list. The server makes them while it reads, up to 1000 in a
