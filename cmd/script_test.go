@@ -21,6 +21,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -98,6 +99,7 @@ func TestScript(t *testing.T) {
 			"tells":    tells,
 			"unblocks": unblocks,
 			"sql":      runSQL,
+			"settled":  settled,
 			"schema":   createSchema,
 			"due":      due,
 			"in":       dueIn,
@@ -264,6 +266,20 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	_, err = db.ExecContext(ctx, text)
 	ts.Check(err)
+}
+
+// settled waits until readers see the events that are committed. Open transactions of other databases hold them back, too.
+func settled(ts *testscript.TestScript, _ bool, _ []string) {
+	t := tb(ts)
+	db, err := pgsql.Open(t.Context(), ts.Getenv("PRESCIENT_DATABASE_URL"))
+	ts.Check(err)
+	defer func() { _ = db.Close() }()
+	var last, ended uint64
+	ts.Check(db.GetContext(t.Context(), &last, "select pg_current_xact_id()::text"))
+	await.True(t, "the end of other transactions", func() bool {
+		ts.Check(db.GetContext(t.Context(), &ended, "select pg_snapshot_xmin(pg_current_snapshot())::text"))
+		return ended > last
+	})
 }
 
 // schema NAME creates a schema whose tables may have rules.
