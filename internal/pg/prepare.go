@@ -23,7 +23,7 @@ const (
 // preparing says which statements the connections of a pool keep prepared.
 type preparing struct {
 	which int
-	gone  atomic.Bool // a prepared statement was lost: no connection of the pool prepares any more
+	gone  atomic.Bool // a prepared statement was lost: no connection of the pool prepares or uses one any more
 }
 
 // prepared holds the statements that a connection keeps prepared.
@@ -45,10 +45,13 @@ func IsStale(err error) bool {
 // keep returns the prepared statement for a query; nil if the query is sent as text.
 func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, error) {
 	p := &c.prepared
+	if args == 0 || p.which == prepareNone || p.gone.Load() {
+		return nil, nil
+	}
 	if s, ok := p.stmts[query]; ok {
 		return s, nil
 	}
-	if args == 0 || p.which == prepareNone || len(p.stmts) == maxPrepared || p.gone.Load() {
+	if len(p.stmts) == maxPrepared {
 		return nil, nil
 	}
 	if p.which == prepareOften {

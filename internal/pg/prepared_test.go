@@ -84,6 +84,45 @@ func TestAConnectionThatMissesWhatItKeptPreparedIsGivenUp(t *testing.T) {
 	}
 }
 
+// An application may end each use of a connection with "discard all". That fails one transaction of the pool, not one
+// for each connection.
+func TestOneConnectionThatMissesWhatItKeptPreparedIsTheLastOne(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.Direct(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var conns []*sqlx.Conn
+	for range 3 {
+		conn, err := db.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		conns = append(conns, conn)
+	}
+	ask := func(conn *sqlx.Conn) (got int, err error) {
+		return got, conn.GetContext(pg.Often(t.Context()), &got, "select $1::int + 1", 7)
+	}
+	for _, conn := range conns {
+		if got, err := ask(conn); got != 8 || err != nil {
+			t.Fatal(got, err)
+		}
+		if _, err := conn.ExecContext(t.Context(), "discard all"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ask(conns[0]); !pg.HasState(err, pqerror.InvalidSQLStatementName) {
+		t.Fatal("the first connection keeps no statement: ", err)
+	}
+	for _, conn := range conns[1:] {
+		if got, err := ask(conn); got != 8 || err != nil {
+			t.Error(got, err)
+		}
+	}
+}
+
 func TestAStatementThatIsSentOftenIsKeptPreparedButNotThroughAPooler(t *testing.T) {
 	t.Parallel()
 	kept := func(t *testing.T, url string, opts ...pgsql.Option) (n int) {
