@@ -271,11 +271,29 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		}
 		return cmp.Or(err, s.keep(ctx, tx, got))
 	})
+	if err != nil {
+		b.decideAgain()
+	}
 	s.resize(b, open, throttled)
 	if err != nil || failure != nil {
 		return false, errors.Join(err, failure)
 	}
 	return !stopped && (progress || !throttled), nil
+}
+
+// decideAgain lets the next batch decide about the events of which nothing was recorded. What the destination has got
+// need not be sent again, unless that had to be recorded, too.
+func (b *batch) decideAgain() {
+	for i, e := range b.page {
+		switch b.fates[i] {
+		case refused, behind, later:
+			delete(b.done, e.Position)
+		case accepted:
+			if b.to.Keep {
+				delete(b.done, e.Position)
+			}
+		}
+	}
 }
 
 // keep records that the destination got events, if it wants that.

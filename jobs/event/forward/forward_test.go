@@ -464,3 +464,43 @@ func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {
 	}
 	w.want("refused", w.refused(), "")
 }
+
+// The first batch leaves a1 unsent, so the position stays before it. What becomes of the events after it cannot be
+// recorded. The same forwarder then has to record that in the next batch.
+func TestAnEventWhoseRefusalOrTimeWasNotRecordedIsDecidedAgain(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.db.MustExec(`create function fail() returns trigger language plpgsql as $$ begin raise 'the disk is full'; end $$;
+		create trigger fail before insert on prescient.event_dead for each row execute function fail()`)
+	var calls atomic.Int32
+	w.cfg.Destinations[0].Publisher = event.Wrap(w.receiver,
+		func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+			if calls.Add(1) > 1 {
+				w.db.MustExec("drop trigger if exists fail on prescient.event_dead")
+				return publish(ctx)
+			}
+			errs := slices.Clone(event.Errors(publish(ctx), len(events)))
+			errs[0] = event.ErrNotSent
+			return event.Partial(errs)
+		})
+	w.receiver.refuse("b1")
+	w.publish("a1", "b1", "b3", "c2")
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the outbox to be read to its end", func() bool {
+		var left int
+		if err := w.db.Get(&left, `select count(*) from prescient.event_consumer c
+			join prescient.event_outbox o on (o.mark, o.position) > (c.mark, c.position)`); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+	f.Stop()
+	var list []string
+	if err := w.db.Select(&list, "select id from prescient.event_dead order by id"); err != nil {
+		t.Fatal(err)
+	}
+	w.want("refused, and later", strings.Join(list, " "), "b1 b3 c2")
+}
