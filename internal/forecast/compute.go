@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -61,7 +62,7 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 		now = cfg.Now
 	}
 	return &reader{
-		schema: schema, grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample),
+		schema: schema, ledger: ledger.Of(cfg.DB, schema, setting, now), grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample),
 		registry: cfg.Registry, slas: map[string]time.Duration{},
 	}, nil
 }
@@ -98,8 +99,10 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 			return err
 		}
 		r.curves = curvesOf(histories)
-		r.coming, err = r.readSchedules(ctx, tx, -1)
-		return err
+		if r.coming, err = r.readSchedules(ctx, tx, -1); err != nil {
+			return err
+		}
+		return r.readOverdue(ctx, tx)
 	})
 	return r, err
 }
@@ -149,6 +152,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	for i := range f.Slots {
 		f.Slots[i].time(c, by)
 	}
+	f.Overdue, f.OverdueAtLeast, f.OverdueTakes = r.catchUp(c, by)
 	f.Runners, f.Workers, f.Learned = int(math.Round(by.runners)), int(math.Round(by.workers)), c.learned
 	if c.learned == 0 {
 		f.Notes = append(f.Notes, "No slot of the past tells how long rows take: the times are assumed.")
@@ -206,6 +210,22 @@ func (s *Slot) time(c cost, by capacity) {
 			j.Done = s.Begins + duration.Text(seconds(c.done(rows, j.JobExec, by)))
 		}
 	}
+}
+
+// catchUp returns the number of overdue rows that the next catch-up runs, and how long it takes.
+func (r *reader) catchUp(c cost, by capacity) (n int64, atLeast bool, took duration.Text) {
+	rows := map[string]float64{}
+	var sum ledger.Count
+	for name, count := range r.overdue {
+		if paused, unserved := r.state(name); !paused && !unserved {
+			rows[name] = float64(count.N)
+			sum = sum.Plus(count)
+		}
+	}
+	if sum.N > 0 {
+		took = duration.Text(seconds(c.took(rows, by)))
+	}
+	return sum.N, sum.AtLeast, took
 }
 
 func seconds(s float64) time.Duration {

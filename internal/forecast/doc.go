@@ -8,6 +8,7 @@
 // rest. Which part of a job's rows comes into its slot less than an hour before it, and which less
 // than a day before it? How many rows did the slots of the same time of day have? Which part of the
 // waiting rows is cancelled before its slot? Recurring schedules count with every instant to come.
+// Overdue rows are counted beside the slots, because the next catch-up takes them.
 //
 // Time: the run times of past slots are explained by the rows of each job, the run time of its
 // checks, and the number of runners and workers.

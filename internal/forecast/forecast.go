@@ -50,9 +50,14 @@ type Forecast struct {
 	Runners int `json:"runners"`
 	Workers int `json:"workers"` // of each runner, which the times assume
 	// Learned is the number of past slots that the times were learned from.
-	Learned  int       `json:"learned_slots"`
-	Slots    []Slot    `json:"slots"`    // every slot from From to To, in order
-	Findings []Finding `json:"findings"` // sorted by slot
+	Learned int `json:"learned_slots"`
+	// Overdue is the number of overdue rows that are run beside these slots: the next catch-up takes them. Slots do not
+	// include them.
+	Overdue        int64         `json:"overdue"`
+	OverdueAtLeast bool          `json:"overdue_at_least"` // counting stopped at overdue: there are that many or more
+	OverdueTakes   duration.Text `json:"overdue_takes"`    // how long the catch-up takes, by the same model
+	Slots          []Slot        `json:"slots"`            // every slot from From to To, in order
+	Findings       []Finding     `json:"findings"`         // sorted by slot
 	// Notes say in words what limits the forecast.
 	Notes []string `json:"notes"`
 }

@@ -20,9 +20,9 @@ var midnight = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return midnight.Add(d) }
 
-// ledger returns n slots that one runner has run. Their run times follow from rows of two jobs, by
+// runsOf returns n slots that one runner has run. Their run times follow from rows of two jobs, by
 // atEight, with some noise.
-func ledger(n int, noise float64) past {
+func runsOf(n int, noise float64) past {
 	random := rand.New(rand.NewPCG(5, 6))
 	var list []*ran
 	for i := range n {
@@ -48,12 +48,12 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 	for n, limit := range map[int]float64{3: 0.5, 10: 0.15, 100: 0.10, 1000: 0.10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			c := learn(ledger(n, 0.1))
+			c := learn(runsOf(n, 0.1))
 			if c.learned != n {
 				t.Errorf("it has learned from %d slots", c.learned)
 			}
 			var off []float64
-			for _, r := range ledger(500, 0).list[250:] {
+			for _, r := range runsOf(500, 0).list[250:] {
 				off = append(off, math.Abs(c.took(r.rows, c.capacity)/atEight(r)-1))
 			}
 			slices.Sort(off)
@@ -67,7 +67,7 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 
 func TestAnOutlierChangesTheModelLittle(t *testing.T) {
 	t.Parallel()
-	p := ledger(50, 0.05)
+	p := runsOf(50, 0.05)
 	calm := learn(p).took(map[string]float64{"slow": 1000}, capacity{1, 64})
 	p.list[40].took *= 20 // a lock was held
 	if got := learn(p).took(map[string]float64{"slow": 1000}, capacity{1, 64}); math.Abs(got/calm-1) > 0.1 {
@@ -77,7 +77,7 @@ func TestAnOutlierChangesTheModelLittle(t *testing.T) {
 
 func TestMoreRunnersHelpIfChecksWaitAndNotIfTheServerIsTheLimit(t *testing.T) {
 	t.Parallel()
-	c := learn(ledger(200, 0.02))
+	c := learn(runsOf(200, 0.02))
 	for job, want := range map[string]float64{"slow": 4, "fast": 1} {
 		rows := map[string]float64{job: 100_000}
 		got := c.took(rows, capacity{1, 64}) / c.took(rows, capacity{4, 64})
@@ -120,7 +120,7 @@ func TestTheNumberOfRunnersIsThatOfMostRows(t *testing.T) {
 			t.Errorf("%s: %v", name, c.capacity)
 		}
 	}
-	once := ledger(96, 0.1) // one of them is larger than all others together
+	once := runsOf(96, 0.1) // one of them is larger than all others together
 	once.list[50].rows["fast"], once.list[50].runners, once.list[50].workers = 1e7, 10, 640
 	if c := learn(once); c.capacity != (capacity{1, 64}) {
 		t.Errorf("once so many rows: %v", c.capacity)

@@ -16,12 +16,15 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // reader reads the data of a forecast, and holds it.
 type reader struct {
 	schema   pgsql.Schema
+	ledger   *ledger.Ledger
 	grid     grid.Grid
 	since    time.Time // the first slot of this width
 	now      time.Time
@@ -32,6 +35,7 @@ type reader struct {
 	notes    []string
 
 	waiting   map[int64]map[string]load // by slot and job
+	overdue   map[string]ledger.Count   // by job
 	waits     map[string]bool           // jobs that have rows in them
 	paused    map[string]bool
 	known     map[string]bool // by a run of the last 7 days
@@ -70,6 +74,23 @@ func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[stri
 		return nil, fmt.Errorf("count what waits: %w", err)
 	}
 	return waiting, nil
+}
+
+// readOverdue counts the overdue rows as status does. No statement of a forecast may come after it in its transaction,
+// because it keeps the transaction to the slot index.
+func (r *reader) readOverdue(ctx context.Context, tx *sqlx.Tx) error {
+	if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(r.schema)); err != nil {
+		return err
+	}
+	state, err := health.Read(ctx, r.ledger.In(tx), time.Time{})
+	if err != nil {
+		return err
+	}
+	r.overdue = state.Due
+	for name := range r.overdue {
+		r.waits[name] = true
+	}
+	return nil
 }
 
 // readJobs reads what is known of each job, including jobs whose rows are all still to come.

@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // forecastView is the JSON of plan forecast.
@@ -26,7 +27,7 @@ func printForecast(f *factory.Factory, ahead forecast.Forecast, onlyFindings boo
 		if onlyFindings {
 			return printForecastFindings(f, ahead.Findings)
 		}
-		err := errors.Join(printBars(f, ahead), printForecastFindings(f, ahead.Findings))
+		err := errors.Join(printBars(f, ahead), printOverdue(f, ahead), printForecastFindings(f, ahead.Findings))
 		for _, note := range ahead.Notes {
 			err = errors.Join(err, f.Sentence(note))
 		}
@@ -71,6 +72,23 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 	return errors.Join(err, f.Lines(""), f.Sentence(fmt.Sprintf(
 		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.",
 		len(rows), len(ahead.Slots), ahead.Runners, ahead.Workers, spoken.Count(ahead.Learned, "slot", "slots"))))
+}
+
+// printOverdue prints the rows that run beside the slots.
+func printOverdue(f *factory.Factory, ahead forecast.Forecast) error {
+	if ahead.Overdue == 0 {
+		return nil
+	}
+	count, is, them := ledger.Count{N: ahead.Overdue, AtLeast: ahead.OverdueAtLeast}, "are", "them"
+	if count.N == 1 {
+		is, them = "is", "it"
+	}
+	takes := spoken.About(time.Duration(ahead.OverdueTakes))
+	if count.AtLeast {
+		takes = "at least " + takes
+	}
+	return f.Sentence(fmt.Sprintf("On top, %s %s overdue: the next catch-up runs %s, which takes %s.",
+		count.Of("row", "rows"), is, them, takes))
 }
 
 // bar returns a bar of rows. The rows that wait already are dark.

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -94,5 +95,28 @@ func TestAForecastOfManySlotsPrintsTheFirstOnes(t *testing.T) {
 	if strings.Count(text, "order.unshipped") != 100 ||
 		!strings.Contains(text, "\nand 900 more; --for shows fewer, and --output json lists them all\n\n1000 of 1000 slots have rows.") {
 		t.Errorf("it prints\n%s", text)
+	}
+}
+
+// The table has only the coming slots.
+func TestAForecastTellsTheOverdueRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		n       int64
+		atLeast bool
+		want    string
+	}{
+		{1, false, "On top, 1 row is overdue: the next catch-up runs it, which takes 1m10s"},
+		{7, false, "On top, 7 rows are overdue: the next catch-up runs them, which takes 1m10s"},
+		{10000, true, "On top, more than 10,000 rows are overdue: the next catch-up runs them, which takes at least 1m10s"},
+	} {
+		var out bytes.Buffer
+		told := forecast.Forecast{Overdue: c.n, OverdueAtLeast: c.atLeast, OverdueTakes: duration.Text(70 * time.Second)}
+		if err := printForecast(factory.New(factory.Config{Out: &out, Err: io.Discard}), told, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("%d rows: it prints\n%s", c.n, &out)
+		}
 	}
 }
