@@ -201,7 +201,7 @@ rules: [{name: r, table: public.cases, key: id, since: opened_at, done: "false",
 			t.Fatal(err)
 		}
 		e := entries[len(entries)-1]
-		if told := strings.Contains(e.Sentence(kit.Now(), "prescient"), "Its clock stands still since"); told == e.PausedSince.IsZero() {
+		if told := strings.Contains(e.Sentence(kit.Now(), "prescient"), "The last check found its clock paused since"); told == e.PausedSince.IsZero() {
 			t.Error(e.Sentence(kit.Now(), "prescient"))
 		}
 		return e.PausedSince, e.Used

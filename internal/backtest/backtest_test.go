@@ -284,3 +284,26 @@ func TestAnAlternativeInBusinessTimeNeedsACalendar(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestARuleWhosePastTheTableDoesNotTellIsRefusedWithAWayToTestItsSteps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		facts func(*expr.Facts)
+		want  string
+	}{
+		"pause": {
+			func(f *expr.Facts) { f.Pause = []expr.Expr{{SQL: "channel = 'held'", Type: expr.Truth}} },
+			"leave pause out, in a copy of the file",
+		},
+		"changed": {
+			func(f *expr.Facts) { f.Changed = []string{"channel"} },
+			"write an instant of the table for since, in a copy of the file",
+		},
+	} {
+		r := unshipped(after(t, "soon", "24h"))
+		c.facts(&r.Facts)
+		if _, err := backtest.Run(t.Context(), nil, r, backtest.Config{}); err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func (e TimelineEntry) Sentence(now time.Time, binary string) string {
 		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
 	}
 	if !e.PausedSince.IsZero() {
-		text += fmt.Sprintf(". Its clock stands still since %s. Of each delay has passed: %s", spoken.Instant(e.PausedSince),
+		text += fmt.Sprintf(". The last check found its clock paused since %s. Of each delay had passed: %s", spoken.Instant(e.PausedSince),
 			strings.Join(e.Used, ", "))
 	}
 	return text

@@ -65,7 +65,8 @@ type TimelineEntry struct {
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
 	StepsLeftOut []string `json:"steps_left_out"`
-	// PausedSince is since when the clock of a waiting row of a rule stands still, in UTC. Zero: it does not.
+	// PausedSince is since when the clock of a waiting row of a rule stood still at its last check, in UTC.
+	// Zero: it did not.
 	PausedSince time.Time `json:"paused_since,omitzero"`
 	// Used says how much of the delay of each step had passed then, such as "ticket.late 3h of working time".
 	Used []string `json:"used"`

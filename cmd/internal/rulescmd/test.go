@@ -53,7 +53,7 @@ If the rule is applied with the same times, what it has fired since counts, too,
 which a step has fired: also for rows that a step has closed or deleted, and for clocks that have moved.
 
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
-done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones. AGAIN counts how
+done and whose slot is still to come. FIRED % is FIRED divided by FIRED plus MET. AGAIN counts how
 often the step would have fired again for these rows.
 
 DONE NOW counts the rows that a condition of "done" ends now. The table does not say since when, so the step may have

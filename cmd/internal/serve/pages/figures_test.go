@@ -127,7 +127,7 @@ var figureTests = []figureTest{
 	{"/job?name=review.ask", "Slots of the job | SLOT4 | Rows a second", `select count(*) / 2.0 from ran where slot = SLOT4` + ofReview},
 	{"/job?name=cart.again", "Outcomes by day | DAY | Rescheduled", rowsAgain + ofAgain},
 	{"/job?name=cart.again", "Slots of the job | SLOT4 | Rescheduled", rowsAgain + ofAgain + ` and slot = SLOT4`},
-	{"/job?name=cart.kept", "Max checks", rowsTooMany},
+	{"/job?name=cart.kept", "Ended as max_checks", rowsTooMany},
 	{"/job?name=invoice.unpaid", "Failed", rowsFailed + ofInvoice},
 	{"/job?name=invoice.unpaid", "Given up", rowsGivenUp + ` and job_exec = 'invoice.unpaid'`},
 	{"/job?name=invoice.unpaid", "Outcomes by day | DAY | Failed", rowsFailed + ofInvoice},
