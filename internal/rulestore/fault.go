@@ -84,7 +84,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	entities := make(map[string]string, len(list))
 	for _, r := range list {
 		entities[r.Rule.Name] = r.Rule.Entity
-		for _, name := range triggerNames(s.schema, r.Rule.Name) {
+		for _, name := range triggerNames(s.schema, r.Applied) {
 			rules, names = append(rules, r.Rule.Name), append(names, name)
 			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
 		}

@@ -95,3 +95,43 @@ func TestAMistakeInPauseIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// What was noted of the rows of before does not count for rows with their keys, such as those of an import.
+func TestATruncateForgetsWhatWasNoted(t *testing.T) {
+	t.Parallel()
+	for name, partitioned := range map[string]bool{"a table": false, "a table with partitions": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newShopAt(t, noon)
+			if partitioned {
+				s.exec(`drop table shop.orders; create table shop.orders (id bigint primary key, channel text default 'web', placed_at timestamptz, shipped_at timestamptz) partition by range (id);
+					create table shop.first partition of shop.orders default`)
+			}
+			both := held + strings.TrimPrefix(unanswered, "\nrules:\n")
+			s.apply(both)
+			s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 06:00") + "), (2, 'web', " + at("04 06:00") + ")")
+			s.now = s.now.Add(time.Hour)
+			s.exec("update shop.orders set channel = 'web'; truncate shop.orders")
+			s.noted("")
+			s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'web', " + at("04 06:00") + ")")
+			s.noted("1 ") // by order.stuck
+			s.exec("drop trigger " + get[string](t, s.db, "select quote_ident(tgname) from pg_trigger where tgname ~ 'held.*_truncate'") + " on shop.orders")
+			if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) != 1 || len(faults[0].Missing) != 1 {
+				t.Errorf("faults without a trigger %+v, %v", faults, err)
+			}
+			if plan := s.apply(both); len(plan.Rules[0].Triggers) != 1 || len(plan.Rules[1].Triggers) != 0 {
+				t.Errorf("triggers that were missing: %+v", plan.Rules)
+			}
+			if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) > 0 {
+				t.Errorf("faults after the apply %+v, %v", faults, err)
+			}
+			for _, rule := range []string{"order.held", "order.stuck"} {
+				if _, err := s.store.Remove(t.Context(), rule, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := s.count("select (select count(*) from pg_trigger where tgname like 'prescient%') + (select count(*) from pg_proc where proname like 'prescient_order%')"); n != 0 {
+				t.Errorf("%d triggers and functions after the removal", n)
+			}
+		})
+	}
+}

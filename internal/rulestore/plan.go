@@ -320,7 +320,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 // apply.
 func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
 	f, old := &u.Facts, expr.Facts{}
-	if len(f.Changed)+len(f.Pause) == 0 {
+	if !notes(*f) {
 		return nil, nil
 	}
 	if was != nil {
@@ -411,7 +411,7 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 	}
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		return tx.GetContext(ctx, &moved, pg.RuleMoved.In(s.schema), was.Relation, u.Relation,
-			pq.Array(triggerNames(s.schema, u.Rule.Name)))
+			pq.Array(triggerNames(s.schema, u.Applied)))
 	})
 	return moved, err
 }
@@ -567,7 +567,7 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
 		return tx.SelectContext(ctx, &found, pg.RuleTriggers.In(s.schema), u.Relation,
-			pq.Array(triggerNames(s.schema, u.Rule.Name)), pg.Rules.In(s.schema),
+			pq.Array(triggerNames(s.schema, u.Applied)), pg.Rules.In(s.schema),
 			triggerName(s.schema, u.Rule.Name, rowFunction))
 	})
 	for i := range all {

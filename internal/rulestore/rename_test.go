@@ -107,7 +107,7 @@ func TestARowWhoseKeyAndClockChangeWaitsForItsFirstStep(t *testing.T) {
 	s.wants("open again", "11 at 03-07 12:00, 22 at 03-06 12:00 from 03-04 12:00, 4 at 03-06 12:00")
 }
 
-// A truncate has no trigger: the checks of its rows stay.
+// The checks of rows stay after a truncate.
 func TestARowTakesAKeyOfWhichACheckIsLeft(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -30,8 +30,11 @@ func template(name string) pg.Statement {
 	return pg.NewStatement(strings.TrimSpace(string(text)))
 }
 
-// events are those that have a trigger.
-var events = []string{"insert", "update", "delete"}
+// truncate is the event whose trigger only rules have that note something of rows.
+const truncate = "truncate"
+
+// events are those that may have a trigger.
+var events = []string{"insert", "update", "delete", truncate}
 
 // trigger is one of the triggers of a rule, with its function.
 type trigger struct {
@@ -60,6 +63,8 @@ type trigger struct {
 // Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
 // table it is one for each row, since a statement trigger misses what is written to a partition
 // directly.
+//
+// A truncate has a trigger if something is noted of rows. It stays if the rule notes nothing later, and does no harm.
 func triggersOf(
 	schema pgsql.Schema, u understood, fill func(pg.Statement, string) string,
 ) (before, after string, all []trigger) {
@@ -107,6 +112,9 @@ func triggersOf(
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
 	add("updated", "update", "for each row when ("+u.changed(schema)+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
+	if notes(u.Facts) {
+		add("truncated", truncate, "for each statement", "")
+	}
 	return before + "\n\n", after, all
 }
 
@@ -229,7 +237,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 	if len(u.Facts.Pause) > 0 {
 		held, first = "array_agg(r.key) filter (where r.paused)", "case when r.paused then least(r.first, here.now) else r.first end"
 	}
-	if len(u.Facts.Changed)+len(u.Facts.Pause) > 0 {
+	if notes(u.Facts) {
 		forget = "\n" + pg.NewStatement("    perform prescient.rule_mark({name}, %s, null);").In(schema)
 		forget = strings.ReplaceAll(forget, "{name}", pq.QuoteLiteral(u.Rule.Name))
 	}
@@ -401,10 +409,15 @@ func differ(old, new string, columns []string) string {
 	return fmt.Sprintf("pg_catalog.record_image_ne(%s, %s)", version(old), version(new))
 }
 
+// notes reports whether triggers note when columns change, or when rows are paused.
+func notes(f expr.Facts) bool { return len(f.Changed)+len(f.Pause) > 0 }
+
 // triggerNames returns the names of the triggers of a rule.
-func triggerNames(schema pgsql.Schema, rule string) (names []string) {
+func triggerNames(schema pgsql.Schema, a rule.Applied) (names []string) {
 	for _, event := range events {
-		names = append(names, triggerName(schema, rule, event))
+		if event != truncate || notes(a.Facts) {
+			names = append(names, triggerName(schema, a.Rule.Name, event))
+		}
 	}
 	return names
 }

@@ -37,7 +37,7 @@ func TestAnInsertOfAKeyThatStillWaitsReplacesTheCheck(t *testing.T) {
 	s.apply(unshipped)
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:00") + "), (2, " + at("04 11:00") + "), (3, " + at("04 11:00") + ")")
 	s.exec("truncate shop.orders")
-	s.wants("after the truncate, which has no trigger", "1 at 03-06 11:00, 2 at 03-06 11:00, 3 at 03-06 11:00")
+	s.wants("after the truncate", "1 at 03-06 11:00, 2 at 03-06 11:00, 3 at 03-06 11:00")
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:30") + ")")
 	s.exec("insert into shop.orders (id, placed_at) values (2, " + at("04 11:45") + "), (4, " + at("04 11:45") + ")")
 	s.wants("after the inserts", "1 at 03-06 11:30, 2 at 03-06 11:45, 3 at 03-06 11:00, 4 at 03-06 11:45")

@@ -1,5 +1,5 @@
 -- Notes when columns of rows of a rule have changed, from which their clock counts, or when rows were paused. noted_at: when
--- the transaction of the write began. Null forgets the rows, which are deleted.
+-- the transaction of the write began. Null forgets the rows, which are deleted. Without keys, all rows are.
 -- paused: whether the rows are paused from then on. Null: they are as before, and columns have changed. changed: columns have
 -- changed, too.
 -- A row that was paused when the rule was applied has no begin: it is paused since then. A pause of an earlier version of the
@@ -26,6 +26,10 @@ declare
     applied timestamptz; -- the rule with its condition of pauses
 begin
     if number is null then
+        return;
+    elsif rule_mark.noted_at is null and entity_keys is null then
+        delete from prescient.rule_changed c
+        where c.job = number;
         return;
     elsif rule_mark.noted_at is null then
         delete from prescient.rule_changed c

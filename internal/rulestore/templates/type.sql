@@ -8,7 +8,7 @@ begin
         from pg_trigger t
         where {own_trigger} and t.tgrelid <> {literal}::regclass
     ) then
-        drop function if exists {insert}, {update}, {delete} cascade;
+        drop function if exists {insert}, {update}, {delete}, {truncate} cascade;
     end if;
     drop function if exists {row}, {safe};
     drop type if exists {type};
