@@ -44,8 +44,8 @@ func (a PauseJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	}
 	// Rows change between preview and confirmation, so these numbers are not confirmed.
 	n, slots, err := tx.ahead(ctx, a.JobExec)
-	plan.Text = fmt.Sprintf("Pauses %s: %s in %s of the next day",
-		a.JobExec, n.Of("row waits", "rows wait"), spoken.Count(slots, "slot", "slots"))
+	plan.Text = fmt.Sprintf("Pauses %s: %s in %d of the next 96 slots",
+		a.JobExec, n.Of("row waits", "rows wait"), slots)
 	plan.Warnings = []string{"A run finishes the rows that it has claimed."}
 	return plan, err
 }

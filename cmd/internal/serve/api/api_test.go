@@ -233,7 +233,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		},
 		{"retry", `{"job_exec": "fail"}`, "Puts 1 failed check of job fail back into slot " + at(45*time.Minute) +
 			", with a clean error count", "1 check was put back", action.Counts{Rows: 1}},
-		{"pause-job", `{"job_exec": "fail"}`, "Pauses fail: 1 row waits in 1 slot of the next day", "fail is paused", action.Counts{}},
+		{"pause-job", `{"job_exec": "fail"}`, "Pauses fail: 1 row waits in 1 of the next 96 slots", "fail is paused", action.Counts{}},
 		{"resume-job", `{"job_exec": "fail"}`, "Ends the pause of fail", "fail is resumed", action.Counts{}},
 		{"pause-schedule", `{"id": "report"}`, "Pauses schedule report, which publishes nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", action.Counts{Schedules: 1}},
 		{"resume-schedule", `{"id": "report"}`, "Ends the pause of schedule report; its next instant is " +
