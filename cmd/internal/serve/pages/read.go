@@ -98,6 +98,7 @@ type slotPage struct {
 type jobsPage struct {
 	board.Jobs
 	Search string
+	Later  bool // it is not the first page
 }
 
 func readJobs(b *board.Board, r *http.Request) (page, error) {
@@ -108,7 +109,7 @@ func readJobs(b *board.Board, r *http.Request) (page, error) {
 	}
 	f := board.JobsFilter{Search: q.Get("search"), After: after, Limit: listed}
 	all, err := b.Jobs(r.Context(), f, acted(r))
-	return page{Title: "Jobs", Section: "Jobs", Content: jobsPage{all, f.Search}}, err
+	return page{Title: "Jobs", Section: "Jobs", Content: jobsPage{all, f.Search, q.Get("after") != ""}}, err
 }
 
 type jobPage struct {
