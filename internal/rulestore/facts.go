@@ -70,8 +70,8 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		}
 	}
 	if slices.ContainsFunc(f.Pause, func(e expr.Expr) bool { return e.Lookup }) {
-		r.wrong("pause", "is about columns of the row alone: nothing tells when what it looks up in another table has changed. "+
-			"Let the application keep it in a column")
+		r.wrong("pause", "is about columns of the row alone: nothing tells when what it looks up in another table has "+
+			"changed. Let the application keep it in a column")
 	}
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")

@@ -137,7 +137,9 @@ func (f *forecast) named(names []string) map[int]bool {
 func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, at time.Time) {
 	alone := d.Decider
 	alone.Facts, alone.Rule.Recovered = expr.Facts{}, rule.Recovered{} // no look at other tables between the steps
-	read := rule.Row{Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths, Pauses: r.pauses}
+	read := rule.Row{
+		Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths, Pauses: r.pauses,
+	}
 	for range 2 {
 		begun := grid.Later(slot, d.Grid.Floor(d.now))
 		is, err := alone.Decide(read, m, rule.Moment{Begun: begun, Slot: slot, Now: begun})

@@ -316,8 +316,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 }
 
 // notedFrom sets the instants from which changed(...) counts for rows that have not changed since, and from which rows
-// are paused that were before. They stay when a rule is applied again. It returns a warning for each that is that of the
-// apply.
+// are paused that were before. They stay when a rule is applied again. It returns a warning for each that is that of
+// the apply.
 func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
 	f, old := &u.Facts, expr.Facts{}
 	if !notes(*f) {
@@ -327,7 +327,9 @@ func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warn
 		old = was.Facts
 	}
 	var now time.Time
-	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error { return tx.GetContext(ctx, &now, "select "+present, s.clock()) })
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &now, "select "+present, s.clock())
+	})
 	note := func(has, same bool, from *time.Time, before time.Time, warning string) {
 		switch {
 		case !has:

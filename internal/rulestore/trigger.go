@@ -235,7 +235,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		every, changes = "array_agg(r.key)", differ("old_row", "new_row", columns)
 	}
 	if len(u.Facts.Pause) > 0 {
-		held, first = "array_agg(r.key) filter (where r.paused)", "case when r.paused then least(r.first, here.now) else r.first end"
+		held = "array_agg(r.key) filter (where r.paused)"
+		first = "case when r.paused then least(r.first, here.now) else r.first end"
 	}
 	if notes(u.Facts) {
 		forget = "\n" + pg.NewStatement("    perform prescient.rule_mark({name}, %s, null);").In(schema)
@@ -260,7 +261,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
-		"{every}", every, "{held}", held, "{first}", first, "{paused}", u.Facts.PausedSQL(), "{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes,
+		"{every}", every, "{held}", held, "{first}", first, "{paused}", u.Facts.PausedSQL(),
+		"{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes,
 		"{forget_many}", strings.ReplaceAll(forget, "%s", "keys"),
 		"{forget_one}", strings.ReplaceAll(forget, "%s", "array[key]"),
 		"{starts}", fmt.Sprint(u.Facts.SinceLookup()),
