@@ -229,7 +229,7 @@ func TestTwoHundredClientsWithAPageEachAreAnswered(t *testing.T) {
 	for i := range 200 {
 		asking.Go(func() {
 			target := fmt.Sprint(Prefix, "/entity?entity_name=order&entity_key=", i)
-			if answer := w.send(http.MethodGet, target, nil); answer.Code != http.StatusOK {
+			if answer := w.getAgain(target); answer.Code != http.StatusOK {
 				t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
 			}
 		})

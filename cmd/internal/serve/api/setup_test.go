@@ -22,6 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -126,6 +127,16 @@ func (w *world) send(method, target string, body io.Reader, headers ...string) *
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
 	w.compare(r, text, answer)
+	return answer
+}
+
+// getAgain reads from the API, again as long as the machine is too busy to answer.
+func (w *world) getAgain(target string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	answer := w.send(http.MethodGet, target, nil)
+	for began := time.Now(); answer.Code == http.StatusServiceUnavailable && time.Since(began) < await.Limit; {
+		answer = w.send(http.MethodGet, target, nil)
+	}
 	return answer
 }
 

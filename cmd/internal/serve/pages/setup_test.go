@@ -81,14 +81,21 @@ func (b *browser) send(method, path string, form url.Values) (*http.Response, st
 	return answer, string(body)
 }
 
-// get returns a page, which must have this status. It loads the page again as long as the machine is too busy to answer.
-func (b *browser) get(path string, status int) string {
+// sendAgain sends a request that should get this status, again as long as the machine is too busy to answer it.
+func (b *browser) sendAgain(method, path string, form url.Values, status int) (*http.Response, string) {
 	b.t.Helper()
-	answer, body := b.send(http.MethodGet, path, nil)
+	answer, body := b.send(method, path, form)
 	for began := time.Now(); answer.StatusCode == http.StatusServiceUnavailable && status == http.StatusOK &&
 		time.Since(began) < await.Limit; {
-		answer, body = b.send(http.MethodGet, path, nil)
+		answer, body = b.send(method, path, form)
 	}
+	return answer, body
+}
+
+// get returns a page, which must have this status.
+func (b *browser) get(path string, status int) string {
+	b.t.Helper()
+	answer, body := b.sendAgain(http.MethodGet, path, nil, status)
 	if answer.StatusCode != status {
 		b.t.Errorf("GET %s: %d, want %d\n%s", path, answer.StatusCode, status, body)
 	}
@@ -100,7 +107,7 @@ var tokenOfForm = regexp.MustCompile(`name="form_token" value="([^"]+)"`)
 // token is that of the forms of a page.
 func (b *browser) token(page string) string {
 	b.t.Helper()
-	_, body := b.send(http.MethodGet, page, nil)
+	_, body := b.sendAgain(http.MethodGet, page, nil, http.StatusOK)
 	m := tokenOfForm.FindStringSubmatch(body)
 	if m == nil {
 		b.t.Fatalf("%s has no form:\n%s", page, body)
@@ -125,7 +132,10 @@ func (b *browser) post(page, path string, form url.Values, status int) string {
 // login logs in.
 func (b *browser) login(token string) *browser {
 	b.t.Helper()
-	b.post("/login", "/login", url.Values{"token": {token}}, http.StatusOK)
+	form := url.Values{"form_token": {b.token("/login")}, "token": {token}}
+	if answer, body := b.sendAgain(http.MethodPost, "/login", form, http.StatusOK); answer.StatusCode != http.StatusOK {
+		b.t.Fatalf("log in: %d\n%s", answer.StatusCode, body)
+	}
 	return b
 }
 
