@@ -205,7 +205,8 @@ type startSpan = func(ctx context.Context, name string, attrs ...slog.Attr) (con
 // while it reads, checks and records them; and "publish", of events. A call of a function is within its claim, and what
 // it publishes is within the call.
 func (r *Registry) Trace(
-	start func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)),
+	start func(ctx context.Context, name string, attrs ...slog.Attr) (
+		context.Context, func(err error, attrs ...slog.Attr)),
 ) {
 	r.start = start
 }

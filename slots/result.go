@@ -61,8 +61,8 @@ const (
 type Result struct {
 	Slot time.Time `json:"slot"`
 	Kind Kind      `json:"kind"`
-	// State is open or done. It is open if other runners are at the slot, or rows were left in it: on purpose, or because this runner
-	// does not know their jobs.
+	// State is open or done. It is open if other runners are at the slot, or rows were left in it: on purpose, or because
+	// this runner does not know their jobs.
 	State State `json:"state"`
 	// Planned is the number of rows for all runners when the slot was opened; an estimate if there were many.
 	Planned int64 `json:"planned"`
@@ -75,7 +75,8 @@ type Result struct {
 	Yielded   int64 `json:"yielded"`
 	TakenOver int   `json:"taken_over"` // claims taken over from dead runners
 	Lost      int   `json:"lost"`       // claims that this runner lost to other ones
-	Refused   int64 `json:"refused"`    // rows left in their slot because the database refuses to record them; see ErrRefused
+	// Refused rows are left in their slot, because the database refuses to record them; see ErrRefused.
+	Refused int64 `json:"refused"`
 	// Abandoned checks went on after their timeout and the grace period.
 	Abandoned int `json:"abandoned"`
 	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here. The rows stay, and the

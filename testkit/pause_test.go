@@ -30,51 +30,63 @@ func TestTheClockOfARowStandsStillWhileItIsPaused(t *testing.T) {
 		want   []string
 	}{
 		"a pause before the step": {
-			plain, map[float64]string{1: hold1, 3: free1},
+			plain,
+			map[float64]string{1: hold1, 3: free1},
 			[]string{"late 2 4", "late 1 6", "lost 2 20", "lost 1 22"},
 		},
 		"a pause over the step": {
-			plain, map[float64]string{3: hold1, 40: free1},
+			plain,
+			map[float64]string{3: hold1, 40: free1},
 			[]string{"late 2 4", "lost 2 20", "late 1 41", "lost 1 57"},
 		},
 		"several pauses": {
-			plain, map[float64]string{1: hold1, 2: free1, 3: hold1, 4: free1, 4.5: hold1, 4.75: "update cases set kind = 'b' where id = 1", 5: free1, 10: hold1, 11: free1},
+			plain,
+			map[float64]string{1: hold1, 2: free1, 3: hold1, 4: free1, 4.5: hold1, 4.75: "update cases set kind = 'b' where id = 1", 5: free1, 10: hold1, 11: free1},
 			[]string{"late 2 4", "late 1 6.5", "lost 2 20", "lost 1 23.5"},
 		},
 		"a pause that does not end": {
-			plain, map[float64]string{5: hold1},
+			plain,
+			map[float64]string{5: hold1},
 			[]string{"late 1 4", "late 2 4", "lost 2 20"},
 		},
 		"a step that has been due when the pause begins": {
-			strings.Replace(plain, "4h", "241m", 1), map[float64]string{4.1: hold1, 8: free1},
+			strings.Replace(plain, "4h", "241m", 1),
+			map[float64]string{4.1: hold1, 8: free1},
 			[]string{"late 2 4.25", "late 1 8.25", "lost 2 20", "lost 1 24"},
 		},
 		"a pause that begins before the clock": {
-			plain, map[float64]string{1: hold1, 2: "update cases set opened_at = $1::timestamptz + interval '1 hour' where id = 1", 5: free1},
+			plain,
+			map[float64]string{1: hold1, 2: "update cases set opened_at = $1::timestamptz + interval '1 hour' where id = 1", 5: free1},
 			[]string{"late 2 4", "late 1 9", "lost 2 20", "lost 1 25"},
 		},
 		"a pause that is over before the clock begins": {
-			plain, map[float64]string{1: hold1, 2: free1, 3: "update cases set opened_at = $1 where id = 1"},
+			plain,
+			map[float64]string{1: hold1, 2: free1, 3: "update cases set opened_at = $1 where id = 1"},
 			[]string{"late 2 4", "late 1 7", "lost 2 20", "lost 1 23"},
 		},
 		"a row that is inserted late, and paused": {
-			plain + ", overdue: skip", map[float64]string{1: "insert into cases values (3, $1::timestamptz - interval '6 hours', null, 'a', true)", 3: "update cases set held = false where id = 3"},
+			plain + ", overdue: skip",
+			map[float64]string{1: "insert into cases values (3, $1::timestamptz - interval '6 hours', null, 'a', true)", 3: "update cases set held = false where id = 3"},
 			[]string{"late 1 4", "late 2 4", "lost 3 17", "lost 1 20", "lost 2 20"},
 		},
 		"a row that is inserted late, and paused, whose steps fire": {
-			plain + ", overdue: fire", map[float64]string{1: "insert into cases values (3, $1::timestamptz - interval '6 hours', null, 'a', true)", 3: "update cases set held = false where id = 3"},
+			plain + ", overdue: fire",
+			map[float64]string{1: "insert into cases values (3, $1::timestamptz - interval '6 hours', null, 'a', true)", 3: "update cases set held = false where id = 3"},
 			[]string{"late 3 3.25", "late 1 4", "late 2 4", "lost 3 17", "lost 1 20", "lost 2 20"},
 		},
 		"a row that is done while it is paused": {
-			plain + ", recovered: {event: recovered}", map[float64]string{5: hold1, 6: "update cases set closed_at = $1", 7: free1, 8: "update cases set closed_at = null"},
+			plain + ", recovered: {event: recovered}",
+			map[float64]string{5: hold1, 6: "update cases set closed_at = $1", 7: free1, 8: "update cases set closed_at = null"},
 			[]string{"late 1 4", "late 2 4", "recovered 1 6.25", "recovered 2 6.25", "lost 2 20", "lost 1 22"},
 		},
 		"a row that gets another key": {
-			plain, map[float64]string{1: hold1, 2: "update cases set id = 7 where id = 1", 3: "update cases set held = false where id = 7"},
+			plain,
+			map[float64]string{1: hold1, 2: "update cases set id = 7 where id = 1", 3: "update cases set held = false where id = 7"},
 			[]string{"late 2 4", "late 7 6", "lost 2 20", "lost 7 22"},
 		},
 		"another row with the key": {
-			plain, map[float64]string{1: hold1, 2: "delete from cases where id = 1", 3: "insert into cases values (1, $1)"},
+			plain,
+			map[float64]string{1: hold1, 2: "delete from cases where id = 1", 3: "insert into cases values (1, $1)"},
 			[]string{"late 2 4", "late 1 7", "lost 2 20", "lost 1 23"},
 		},
 		"a step that repeats": {

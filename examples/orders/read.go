@@ -172,7 +172,8 @@ func parseTime(text string) (time.Time, error) {
 		t = up.Add(time.Microsecond)
 	}
 	if t.Before(grid.Min()) || t.After(latest) {
-		return t, fmt.Errorf("%q: must be from %s to %s", text, grid.Min().Format(time.DateOnly), latest.Format(time.DateOnly))
+		first := grid.Min().Format(time.DateOnly)
+		return t, fmt.Errorf("%q: must be from %s to %s", text, first, latest.Format(time.DateOnly))
 	}
 	return t.UTC(), nil
 }

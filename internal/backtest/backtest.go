@@ -43,11 +43,12 @@ type Config struct {
 func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report, error) {
 	if len(r.Facts.Changed) > 0 {
 		return Report{}, r.Rule.Problem("since", "the table does not say when %s changed before, so the rule cannot be "+
-			"tested on the past: to test its steps, write an instant of the table for since, in a copy of the file", strings.Join(r.Facts.Changed, ", "))
+			"tested on the past: to test its steps, write an instant of the table for since, in a copy of the file",
+			strings.Join(r.Facts.Changed, ", "))
 	}
 	if len(r.Facts.Pause) > 0 {
-		return Report{}, r.Rule.Problem("pause", "the table does not say when rows were paused before, so the rule cannot be "+
-			"tested on the past: to test its steps as if no row had been paused, leave pause out, in a copy of the file")
+		return Report{}, r.Rule.Problem("pause", "the table does not say when rows were paused before, so the rule cannot "+
+			"be tested on the past: to test its steps as if no row had been paused, leave pause out, in a copy of the file")
 	}
 	t, err := newTest(r, cfg)
 	if err != nil {

@@ -110,8 +110,8 @@ func (f Facts) WhereSQL() string { return conjunction(f.Where, f.begins(f.Since)
 // RowWhereSQL returns what the row alone says of WhereSQL. It is true if other rows decide.
 func (f Facts) RowWhereSQL() string { return conjunction(f.row().Where, f.begins(f.row().Since)) }
 
-// begins returns the SQL of whether the clock begins at all if it also counts from changes: not if another instant stands
-// for never, since that is later than any change. Otherwise returns "", because SinceSQL is null then.
+// begins returns the SQL of whether the clock begins at all if it also counts from changes: not if another instant
+// stands for never, since that is later than any change. Otherwise returns "", because SinceSQL is null then.
 func (f Facts) begins(since []Expr) string {
 	if len(f.Changed) == 0 || len(since) == 0 {
 		return ""

@@ -21,9 +21,9 @@ func isOften(ctx context.Context) bool { return ctx.Value(oftenKey{}) != nil }
 // isDirect tells whether the session is the one that the driver has begun. A pooler begins sessions of its own, and may
 // hand out another one for each transaction, where a prepared statement is missing, or another client's.
 //
-// The server tells the number of its process when a session begins, and a pooler tells another number, because it has no
-// session yet. An encrypted beginning cannot be read here. Then both ends of the connection must be those that the server
-// sees. What cannot be told counts as a pooler.
+// The server tells the number of its process when a session begins, and a pooler tells another number, because it has
+// no session yet. An encrypted beginning cannot be read here. Then both ends of the connection must be those that the
+// server sees. What cannot be told counts as a pooler.
 func (c *conn) isDirect(ctx context.Context) (bool, error) {
 	if c.direct != nil {
 		return *c.direct, nil

@@ -160,8 +160,8 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 // the row only waits, and keeps what is known of it.
 const pausedFor = day
 
-// watch returns the earlier one of an instant and of when the event of Rule.Recovered may follow. fires tells that steps
-// fire now.
+// watch returns the earlier one of an instant and of when the event of Rule.Recovered may follow. fires tells that
+// steps fire now.
 func (d Decider) watch(row Row, m Memory, at Moment, next time.Time, fires bool) time.Time {
 	if d.Rule.Recovered == (Recovered{}) || !watched(m.Starts, row.Since, fires) {
 		return next

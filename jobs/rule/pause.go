@@ -16,8 +16,8 @@ type Pause struct {
 	To   time.Time // UTC. Zero: it has not ended
 }
 
-// Pauses returns the pauses of a row, the earliest first. noted has the begin and the end of each as triggers have noted
-// them, in turn, in microseconds since 1970. paused tells whether the row is paused now.
+// Pauses returns the pauses of a row, the earliest first. noted has the begin and the end of each as triggers have
+// noted them, in turn, in microseconds since 1970. paused tells whether the row is paused now.
 //
 // A row that is paused without a begin was so when the rule was applied. A begin without an end, of a row that is not
 // paused, is that of an earlier version of the rule, and ended with the apply. Otherwise triggers have missed the end:
@@ -55,8 +55,8 @@ func pausedSince(list []Pause) time.Time {
 	return time.Time{}
 }
 
-// resumed returns an instant of a clock that began at another one, moved later by the pauses until then: by the time that
-// passes, or by working time.
+// resumed returns an instant of a clock that began at another one, moved later by the pauses until then: by the time
+// that passes, or by working time.
 func (s *stepTiming) resumed(from, at time.Time, working bool) (time.Time, error) {
 	for _, p := range s.pauses {
 		begin := grid.Later(p.From, from)

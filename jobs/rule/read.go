@@ -147,8 +147,9 @@ func (s seen) after(n noted, f expr.Facts) seen {
 	return s
 }
 
-// readChanged reads when columns of rows have changed that since names, and when rows were paused. The transaction then has the snapshot with
-// which it reads the rows: a change or a delete between the two would give a row another start of its clock.
+// readChanged reads when columns of rows have changed that since names, and when rows were paused. The transaction then
+// has the snapshot with which it reads the rows: a change or a delete between the two would give a row another start of
+// its clock.
 func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
 	if !p.rule.notes() {
 		return nil, nil

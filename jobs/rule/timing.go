@@ -203,8 +203,8 @@ func (m move) pace() int64 {
 	return m.seconds + daySeconds*int64(m.days+28*m.months+m.workdays) + int64(m.work/time.Second)
 }
 
-// nth returns the instant of an occurrence. The first one counts from since. Those after it count from the first one, or
-// by months from since: a month after January 31, and two.
+// nth returns the instant of an occurrence. The first one counts from since. Those after it count from the first one,
+// or by months from since: a month after January 31, and two.
 func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
 	from, by := since, s.first
 	next := s.timed // whether the time of day is still to be found

@@ -144,7 +144,8 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		return nil, err
 	}
 	for i, r := range b.results {
-		if r.Err != nil && !errors.Is(r.Err, leave.ErrToNext) && !errors.Is(r.Err, leave.ErrAlone) { // the log names only the job
+		if r.Err != nil && !errors.Is(r.Err, leave.ErrToNext) && !errors.Is(r.Err, leave.ErrAlone) {
+			// the log names only the job
 			b.results[i].Err = fmt.Errorf("schedule %s: %w", spoken.Word(rows[i].EntityKey), r.Err)
 		}
 	}

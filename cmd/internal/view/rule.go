@@ -112,7 +112,8 @@ func newRuleStep(s rule.Step) RuleStep {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	v := RuleDetail{
-		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(), Pause: r.Pause.String(),
+		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
+		Pause:   r.Pause.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Over: r.Recovered.Receiver,
 		Fired: append([]FiredStep{}, fired...), Summary: sum,

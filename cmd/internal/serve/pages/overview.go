@@ -286,7 +286,9 @@ func (v overviewPage) figures() []figure {
 			Path: link("/ended", "outcome", jobs.OutcomeFailed),
 		},
 		{Name: "Late", Value: count(late), Note: "jobs that broke their SLA", Mark: "bad", Path: "/jobs"},
-		{Name: "Unserved", Value: count(unknown), Note: "jobs that no run of the last 7 days had", Mark: "bad", Path: "/jobs"},
+		{
+			Name: "Unserved", Value: count(unknown), Note: "jobs that no run of the last 7 days had", Mark: "bad", Path: "/jobs",
+		},
 		{Name: "Paused", Value: count(len(v.Paused)), Note: "jobs", Mark: "warn", Path: "/jobs"},
 		{Name: "Schedules", Value: count(len(v.Schedules)), Note: "have missed something", Mark: "warn", Path: "/schedules"},
 	}
