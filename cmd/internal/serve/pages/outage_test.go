@@ -54,6 +54,21 @@ func TestThePageSaysWhyTheStateCannotBeRead(t *testing.T) {
 	}
 }
 
+// The server's own limit of time ends a read.
+func TestAPageThatTakesTheDatabaseTooLongAsksForLess(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	b := s.browser().login(story.ReadToken)
+	_, err := s.DB.Exec(`
+		create or replace function prescient.jobs_in_slot(at timestamptz) returns setof bigint language plpgsql as $$ begin raise query_canceled; end $$`)
+	s.must(err)
+	page := b.get("/slot?at="+s.Client.Grid().Next(s.Now()).Format(time.RFC3339), http.StatusServiceUnavailable)
+	s.has(page, "ask for less, such as one job, or a shorter time")
+	if strings.Contains(page, "does not answer") {
+		t.Errorf("the database answers:\n%s", page)
+	}
+}
+
 func TestAnInstantIsThatOfTheCommandsWithItsDistanceBeside(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

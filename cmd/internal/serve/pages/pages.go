@@ -247,6 +247,9 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrNotMigrated.Error()+".")
+	case pg.HasState(err, pqerror.QueryCanceled):
+		s.fail(w, r, http.StatusServiceUnavailable,
+			"It would take the database too long: ask for less, such as one job, or a shorter time.")
 	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,

@@ -364,6 +364,8 @@ type checksPage struct {
 	Waiting  []view.Check
 	Ended    []view.Ended
 	More     string // the address of the next page; empty: this is the last
+	// Since is how far back the page looked. Null: it looked at everything, or the next page goes on.
+	Since *time.Time
 }
 
 // positionIn reads where a page of a list begins. Without one it is the first page.
@@ -403,6 +405,8 @@ func readEnded(b *board.Board, r *http.Request) (page, error) {
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes(), Ended: h.Checks}
 	if h.After != nil {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
+	} else {
+		v.Since = h.Since
 	}
 	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
 }

@@ -253,3 +253,19 @@ func TestThePageOfAnEntityShowsThePayloadAndTheAttemptsOfItsChecks(t *testing.T)
 		t.Error(page)
 	}
 }
+
+func TestThePageOfWhatHasEndedSaysHowFarBackItLooked(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.DB.Exec(`
+		insert into prescient.future_job_history (
+			id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at
+		)
+		select 1000000 + n, 'order.rare', 'order', n::text, at, at, 1, 0, '0', at, 'shop', 'failed', at
+		from generate_series(1, 3) as n, lateral (select $1::timestamptz - interval '40 days' as at) as long_ago`, s.Now())
+	s.must(err)
+	b := s.browser().login(story.ReadToken)
+	for _, path := range []string{"/ended", "/ended?job=order.rare", "/ended?outcome=failed"} {
+		s.has(b.get(path, http.StatusOK), "This page looks back to <time", "<code>jobs history</code>")
+	}
+}
