@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -16,70 +15,6 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
-
-// Filter narrows a list of waiting checks. Zero fields do not narrow.
-type Filter struct {
-	JobExec    string
-	EntityName string
-	EntityKey  string
-	From, To   time.Time // slots from From up to but not including To
-	After      Position  // only the checks behind it
-	Limit      int       // checks of the list; default: all of them; of a page: 100
-}
-
-// List returns the waiting checks, ordered by slot. It reads them page by page, on a pool each page
-// in a transaction of its own. A check that moves meanwhile to a later slot may come again. After an
-// error the list ends.
-func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) iter.Seq2[jobs.FutureJob, error] {
-	return seq.Pages(f.After, f.Limit, func(after Position, limit int) ([]jobs.FutureJob, Position, error) {
-		f := f
-		f.After, f.Limit = after, limit
-		return c.ListPage(ctx, db, f)
-	})
-}
-
-// ListPage returns the first checks of List, up to Limit, or fewer once their payloads have 4 MiB. If
-// more checks follow, next is the After of the next page. Otherwise it is zero.
-func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []jobs.FutureJob, next Position, err error) {
-	from, to := span(f.From, f.To)
-	limit := cmp.Or(f.Limit, defaultLimit)
-	args := []any{
-		nullable(f.JobExec), nullable(f.EntityName), from, to, limit + 1, f.After.at, f.After.job, f.After.id,
-		nullable(f.EntityKey), pageBytes,
-	}
-	type numbered struct {
-		jobs.FutureJob
-		job int64
-	}
-	waiting, err := rows(ctx, c, db, pg.JobList, args, func(row *sql.Rows, v *numbered) error {
-		return jobs.ScanJob(row, &v.FutureJob, &v.job)
-	})
-	if err != nil {
-		return nil, Position{}, fmt.Errorf("list checks: %w", err)
-	}
-	n := fitting(waiting, limit, func(v numbered) int { return len(v.Payload) })
-	if n < len(waiting) {
-		last := waiting[n-1]
-		next = Position{last.NextCheckAt, last.job, last.ID}
-	}
-	for _, v := range waiting[:n] {
-		page = append(page, v.FutureJob)
-	}
-	return page, next, nil
-}
-
-// defaultLimit is the default of the Limit of a page.
-const defaultLimit = 100
-
-// Show returns the waiting checks of one entity, at most the first MaxRows. It leaves out anonymous
-// checks.
-func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
-	waiting, err := rows(ctx, c, db, pg.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
-	if err != nil {
-		return nil, fmt.Errorf("show the checks of %s %s: %w", entityName, entityKey, err)
-	}
-	return waiting, nil
-}
 
 // HistoryRow is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole
 // milliseconds if the row was checked alone. With these steps, rows with the same end are recorded
@@ -226,73 +161,6 @@ func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]S
 		return nil, fmt.Errorf("read history statistics: %w", err)
 	}
 	return stats, nil
-}
-
-// RetryFilter selects failed checks. Zero fields do not narrow, but a filter that only has a Limit is an error.
-type RetryFilter struct {
-	ID         int64 // of the one row in history
-	JobExec    string
-	EntityName string
-	EntityKey  string
-	ItemKey    *string   // nil: every item; "": rows without an item
-	Since      time.Time // failed at or after
-	All        bool      // all failed checks that the other fields select, perhaps every one, without acknowledged ones
-	Limit      int       // default 1000
-}
-
-// IsZero reports whether the filter selects nothing, because no field but Limit is set.
-func (f RetryFilter) IsZero() bool {
-	f.Limit = 0
-	return f == RetryFilter{}
-}
-
-// Retry moves failed checks from history, with a clean error count, into the first slot at or after
-// at. The zero time is the next slot. An instant beyond the horizon is a FieldError. If a
-// key already waits, nothing changes for it: its failed row stays in history, and waiting counts it.
-// A row that was acknowledged (see [Client.Ack]) is moved only by its EntityKey or its ID.
-// Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
-// row.
-func (c *Client) Retry(
-	ctx context.Context, db jobs.DB, f RetryFilter, at time.Time,
-) (retried, waiting int64, err error) {
-	if f.IsZero() {
-		return 0, 0, errors.New("retry failed checks: the filter must name something, or be All")
-	}
-	if at.IsZero() {
-		at = c.jobs.Now()
-	}
-	if err := c.jobs.ValidateDue(at); err != nil {
-		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
-	}
-	if err := c.row(ctx, db, pg.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
-		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
-	}
-	return retried, waiting, nil
-}
-
-// RetryCount says which checks Retry would find.
-type RetryCount struct {
-	Checks  int64
-	Waiting int64 // of them; they would stay, because their key waits already
-	// Digest tells these checks from as many others.
-	Digest string
-}
-
-// PreviewRetry counts the checks that Retry would find.
-func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found RetryCount, err error) {
-	if err := c.row(ctx, db, pg.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
-		return RetryCount{}, fmt.Errorf("count failed checks: %w", err)
-	}
-	return found, nil
-}
-
-// args returns the parameters of statements that select failed checks.
-func (f RetryFilter) args() []any {
-	since, _ := span(f.Since, time.Time{})
-	return []any{
-		nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000), f.ItemKey,
-		sql.NullInt64{Int64: f.ID, Valid: f.ID != 0},
-	}
 }
 
 // span replaces zero instants by bounds that do not narrow.
