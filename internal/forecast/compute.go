@@ -62,7 +62,8 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 		now = cfg.Now
 	}
 	return &reader{
-		schema: schema, ledger: ledger.Of(cfg.DB, schema, setting, now), grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample),
+		schema: schema, ledger: ledger.Of(cfg.DB, schema, setting, now),
+		grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample),
 		registry: cfg.Registry, slas: map[string]time.Duration{},
 	}, nil
 }
