@@ -65,6 +65,26 @@ func TestTriggersNoteWhenRowsArePaused(t *testing.T) {
 	}
 }
 
+// While the condition cannot be computed, a pause goes on. A row that was not paused before has none.
+func TestAPauseGoesOnWhileItsConditionFails(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(strings.Replace(held, "channel = 'hold'", "100 / amount > 50", 1))
+	s.exec("insert into shop.orders (id, amount, placed_at) select i, 10, " + at("04 12:00") + " from generate_series(1, 4) as i")
+	s.now = s.now.Add(time.Hour)
+	s.exec("update shop.orders set amount = 1 where id in (1, 2)")
+	s.now = s.now.Add(time.Hour)
+	s.exec("update shop.orders set amount = 0 where id < 4")
+	s.now = s.now.Add(time.Hour)
+	s.exec("update shop.orders set amount = 10 where id in (1, 3)")
+	s.exec("update shop.orders set amount = 1 where id in (2, 4)")
+	s.noted("1 04.13-04.15, 2 04.13, 4 04.15")
+	s.now = s.now.Add(time.Hour)
+	s.exec("update shop.orders set amount = 0 where id = 4")
+	s.exec("update shop.orders set amount = 1 where id = 3")
+	s.noted("1 04.13-04.15, 2 04.13, 3 04.16, 4 04.15")
+}
+
 // A pause of the earlier condition ends with the apply, and one of the new condition begins with it.
 func TestAnEditOfPauseKeepsThePausesThatWereNoted(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@
 -- the transaction of the write began. Null forgets the rows, which are deleted. Without keys, all rows are.
 -- paused: whether the rows are paused from then on. Null: they are as before, and columns have changed. changed: columns have
 -- changed, too.
+-- ends: the condition could not be computed before. Rows are not paused now, which ends a pause that has begun.
 -- A row that was paused when the rule was applied has no begin: it is paused since then. A pause of an earlier version of the
 -- rule has ended then.
 -- Called by the triggers of rules.
@@ -10,7 +11,8 @@ create or replace function prescient.rule_mark(
     entity_keys text[],
     noted_at    timestamptz,
     changed     boolean default true,
-    paused      boolean default null
+    paused      boolean default null,
+    ends        boolean default false
 )
 returns void
 language plpgsql
@@ -35,6 +37,15 @@ begin
         delete from prescient.rule_changed c
         where c.job = number and c.entity_key = any (entity_keys);
         return;
+    end if;
+    if rule_mark.ends then
+        update prescient.rule_changed c
+        set pauses = c.pauses || greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])
+        where c.job = number and c.entity_key = any (entity_keys) and cardinality(c.pauses) % 2 = 1;
+        if not rule_mark.changed then
+            return;
+        end if;
+        paused := null;
     end if;
     if rule_mark.paused is not null then
         applied := (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec);
@@ -66,4 +77,4 @@ begin
         end;
 end
 $$;
-revoke all on function prescient.rule_mark(text, text[], timestamptz, boolean, boolean) from public;
+revoke all on function prescient.rule_mark(text, text[], timestamptz, boolean, boolean, boolean) from public;

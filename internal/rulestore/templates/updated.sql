@@ -73,9 +73,10 @@ begin
             {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
         );
     end if;
-    if changed or old_paused <> new_paused then
+    if changed or old_paused <> new_paused or old_paused is null and new_paused is not null then
         perform prescient.rule_mark(
-            {name}, array[new_key], came, changed, case when old_paused <> new_paused then new_paused end
+            {name}, array[new_key], came, changed, case when old_paused is distinct from new_paused then new_paused end,
+            ends => old_paused is null and not new_paused
         );
     end if;
     if {recovers}
