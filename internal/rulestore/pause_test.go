@@ -155,3 +155,13 @@ func TestATruncateForgetsWhatWasNoted(t *testing.T) {
 		})
 	}
 }
+
+// A slot may begin between the clock of a trigger and the wait that it asks for.
+func TestARowIsLookedAtAlthoughASlotBeginsMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(held)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.exec("select prescient.rule_resume('order.held', 'orders', '1', array[" + at("04 12:00") + " - interval '1 s'], " + at("04 12:00") + ", again => true)")
+	s.wants("after the resume", "1 at 03-04 12:15")
+}

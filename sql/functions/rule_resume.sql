@@ -3,7 +3,8 @@
 -- although the instant may lie before now. Without such an instant the function does nothing. A check
 -- that waits since before gets the instant, too, because it would also fire the steps that have passed
 -- meanwhile.
--- again: the row has counted before, so a check that waits keeps what its payload says about steps.
+-- again: the row has counted before, so a check that waits keeps what its payload says about steps. Without such an
+-- instant, it is looked at in the next slot: one that has begun since the trigger read the clock takes no look away.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_resume(
     job_exec    text,
@@ -27,7 +28,9 @@ declare
     );
     due    timestamptz := (select min(u.check_at) from unnest(check_ats) as u (check_at) where u.check_at > passed);
 begin
-    if due is null then
+    if due is null and again then
+        due := passed + interval '1 microsecond';
+    elsif due is null then
         return;
     end if;
     perform prescient.rule_wait(
