@@ -22,7 +22,7 @@ func TestASessionThatTheServerHasEndedWhileItWasIdleIsNotUsedAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watching.Close() })
-	db, err := pgsql.Open(t.Context(), url, pg.Name("idle"), pgsql.Param("idle_session_timeout", "300ms"))
+	db, err := pgsql.Open(t.Context(), url, pg.Name("idle"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +43,7 @@ func TestASessionThatTheServerHasEndedWhileItWasIdleIsNotUsedAgain(t *testing.T)
 		if err := use(); err != nil {
 			t.Fatal(name, err)
 		}
+		watching.MustExec(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'idle'`)
 		await.True(t, "the session to end", func() bool {
 			var sessions int
 			if err := watching.Get(&sessions, `select count(*) from pg_stat_activity where application_name = 'idle'`); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -360,10 +361,12 @@ func TestADaemonWhoseIdleSessionsTheServerEndsRunsEachSlotWithoutAnError(t *test
 	pgtest.NotOnCitus(t, "sessions between its nodes would end as well")
 	w := setup(t, time.Second)
 	w.record("job")
-	db, err := pgsql.Open(t.Context(), w.url, pgsql.Param("idle_session_timeout", "300ms"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var db *sqlx.DB
+	eventually(t, "a session that is used before it ends", func() (ok bool) {
+		var err error
+		db, err = pgsql.Open(t.Context(), w.url, pgsql.Param("idle_session_timeout", "300ms"))
+		return err == nil
+	})
 	t.Cleanup(func() { _ = db.Close() })
 	var log lines
 	_, end := w.start(func(c *Config) { c.Runner.DB, c.Runner.Logger = db, log.logger() })
