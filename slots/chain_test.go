@@ -29,7 +29,7 @@ func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 	w := setup(t)
 	w.db.MustExec(`
 		create table effect (key text, unique (key) deferrable initially deferred);
-		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$;
+		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(2.5); return null; end $$;
 		create constraint trigger dawdle after insert on effect deferrable initially deferred
 		for each row when (new.key = 'slow') execute function dawdle()`)
 	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
@@ -40,7 +40,7 @@ func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 			}
 		}
 		return nil, nil
-	}), jobs.Timeout(200*time.Millisecond))
+	}), jobs.Timeout(time.Second))
 	w.enqueue("job", slot(1), 10)
 	result := w.run(slot(1), alone, func(c *slots.Config) { c.Grace = 100 * time.Millisecond })
 	if result.Finished != 9 || result.Failed != 1 || result.Abandoned != 0 || result.State != slots.StateDone {
@@ -202,20 +202,30 @@ func TestAStopWhileACommitTakesLongLetsNoCheckBegin(t *testing.T) {
 	w := setup(t)
 	w.db.MustExec(`
 		create table effect ();
-		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(0.5); return null; end $$;
+		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
 		create constraint trigger dawdle after insert on effect deferrable initially deferred for each row execute function dawdle()`)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec(`select pg_advisory_xact_lock(7)`)
 	var calls atomic.Int64
 	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		calls.Add(1)
-		time.AfterFunc(100*time.Millisecond, stop)
 		_, err := tx.ExecContext(ctx, `insert into effect default values`)
 		return nil, err
 	}))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		pgtest.AwaitWaits(t, w.db, 1)
+		stop()
+		_ = holder.Rollback()
+	}()
 	result, err := w.runner(alone).Run(ctx, slot(1))
+	<-stopped
 	if calls.Load() != 1 || result.Finished != 1 || !errors.Is(err, slots.ErrStopped) {
 		t.Errorf("%d calls; %+v, %v", calls.Load(), result, err)
 	}
@@ -247,10 +257,10 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }),
-		jobs.Timeout(200*time.Millisecond))
+		jobs.Timeout(time.Second))
 	w.enqueue("job", slot(1), 5)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
-	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 1500 * time.Millisecond, Of: func(text string) bool {
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 2500 * time.Millisecond, Of: func(text string) bool {
 		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
 	}})
 	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB, c.Grace = faults.DB, 100*time.Millisecond })

@@ -374,7 +374,7 @@ func (f *figures) registry(blocked chan struct{}) *jobs.Registry {
 	r.Register("stock.slow", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-blocked
 		return nil, nil
-	}))
+	}), jobs.Timeout(time.Hour))
 	return r
 }
 
