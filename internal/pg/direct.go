@@ -28,8 +28,9 @@ func (c *conn) isDirect(ctx context.Context) (bool, error) {
 	if c.direct != nil {
 		return *c.direct, nil
 	}
-	rows, err := c.Conn.QueryContext(ctx, "select pg_backend_pid(), host(inet_server_addr()), inet_server_port(), "+
-		"host(inet_client_addr()), inet_client_port()", nil)
+	rows, err := c.Conn.QueryContext(ctx, "select pg_catalog.pg_backend_pid(), "+
+		"pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.inet_server_port(), "+
+		"pg_catalog.host(pg_catalog.inet_client_addr()), pg_catalog.inet_client_port()", nil)
 	if err != nil {
 		return false, err
 	}
