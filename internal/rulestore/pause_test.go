@@ -162,6 +162,10 @@ func TestARowIsLookedAtAlthoughASlotBeginsMeanwhile(t *testing.T) {
 	s := newShopAt(t, noon)
 	s.apply(held)
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
-	s.exec("select prescient.rule_resume('order.held', 'orders', '1', array[" + at("04 12:00") + " - interval '1 s'], " + at("04 12:00") + ", again => true)")
-	s.wants("after the resume", "1 at 03-04 12:15")
+	for _, resume := range []string{"'1'|again => true", "'2'|again => false"} { // row 2 counts from now on
+		key, again, _ := strings.Cut(resume, "|")
+		s.exec("select prescient.rule_resume('order.held', 'orders', " + key + ", array[" + at("04 12:00") + " - interval '1 s'], " +
+			at("04 12:00") + ", " + again + ", looked_at => " + at("04 12:00") + " - interval '1.000001 s')")
+	}
+	s.wants("after the resume", "1 at 03-04 12:15, 2 at 03-04 12:15 from 03-04 11:45")
 }

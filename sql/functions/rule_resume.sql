@@ -3,8 +3,9 @@
 -- although the instant may lie before now. Without such an instant the function does nothing. A check
 -- that waits since before gets the instant, too, because it would also fire the steps that have passed
 -- meanwhile.
--- again: the row has counted before, so a check that waits keeps what its payload says about steps. Without such an
--- instant, it is looked at in the next slot: one that has begun since the trigger read the clock takes no look away.
+-- again: the row has counted before, so a check that waits keeps what its payload says about steps.
+-- looked_at: when the trigger read the clock. A slot that has begun since then has not passed: the row counted before it
+-- began, and is looked at in the next one.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_resume(
     job_exec    text,
@@ -12,7 +13,8 @@ create or replace function prescient.rule_resume(
     entity_key  text,
     check_ats   timestamptz[],
     clock       timestamptz default null,
-    again       boolean default false
+    again       boolean default false,
+    looked_at   timestamptz default null
 )
 returns void
 language plpgsql
@@ -23,14 +25,12 @@ as $$
 #variable_conflict use_column
 declare
     passed timestamptz := prescient.slot_floor(
-        coalesce(clock, clock_timestamp()),
+        coalesce(looked_at, clock, clock_timestamp()),
         (select width from prescient.setting)
     );
     due    timestamptz := (select min(u.check_at) from unnest(check_ats) as u (check_at) where u.check_at > passed);
 begin
-    if due is null and again then
-        due := passed + interval '1 microsecond';
-    elsif due is null then
+    if due is null then
         return;
     end if;
     perform prescient.rule_wait(
@@ -42,4 +42,4 @@ begin
     );
 end
 $$;
-revoke all on function prescient.rule_resume(text, text, text, timestamptz[], timestamptz, boolean) from public;
+revoke all on function prescient.rule_resume(text, text, text, timestamptz[], timestamptz, boolean, timestamptz) from public;

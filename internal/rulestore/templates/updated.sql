@@ -103,12 +103,12 @@ begin
         );
     elsif counts and old_paused <> new_paused then
         -- The check finds out how much of each delay is left.
-        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
+        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true, looked_at => now);
     elsif {recovers} and counted and counts and old_first <= now and new_ends < coalesce(old_ends, timestamptz 'infinity') then
         -- A step may have fired, and the row tells when it will be over. The check finds out.
-        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
+        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true, looked_at => now);
     elsif counts and (not counted or old_looks is distinct from new_looks) then
-        perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted);
+        perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted, looked_at => now);
     elsif counted and not counts and ({at_once} or new_first is null) then
         -- A row that did not count before waits for nothing, or for the check that tells that it is over.
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
