@@ -41,6 +41,9 @@ func TestListNarrowsByEachFilterAndSortsBySlot(t *testing.T) {
 		if at == 4 {
 			job.EntityName = "parcel"
 		}
+		if at == 5 {
+			job.ItemKey = "a"
+		}
 		w.enqueue(job, jobs.Keep)
 	}
 	for name, test := range map[string]struct {
@@ -50,6 +53,8 @@ func TestListNarrowsByEachFilterAndSortsBySlot(t *testing.T) {
 		"all":       {admin.Filter{}, []string{"1", "2", "3", "4", "5"}},
 		"job":       {admin.Filter{JobExec: "alert"}, []string{"3", "4"}},
 		"entity":    {admin.Filter{EntityName: "parcel"}, []string{"4"}},
+		"item":      {admin.Filter{ItemKey: new("a")}, []string{"5"}},
+		"no item":   {admin.Filter{ItemKey: new("")}, []string{"1", "2", "3", "4"}},
 		"nothing":   {admin.Filter{JobExec: "nope"}, nil},
 		"from":      {admin.Filter{From: slot(3)}, []string{"3", "4", "5"}},
 		"to":        {admin.Filter{To: slot(3)}, []string{"1", "2"}},
@@ -256,7 +261,11 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for i := range 4 {
-		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
+		job := check(fmt.Sprint(i), slot(1))
+		if i == 0 {
+			job.ItemKey = "a"
+		}
+		w.enqueue(job, jobs.Keep)
 		if i%2 == 0 {
 			w.fail()
 		} else if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf(fmt.Sprint(i))); err != nil {
@@ -272,6 +281,8 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 		"outcome":  {admin.HistoryFilter{Outcome: jobs.OutcomeFailed}, []string{"2", "0"}},
 		"job":      {admin.HistoryFilter{JobExec: "remind"}, []string{"3", "2", "1", "0"}},
 		"no job":   {admin.HistoryFilter{JobExec: "nope"}, nil},
+		"item":     {admin.HistoryFilter{ItemKey: new("a")}, []string{"0"}},
+		"no item":  {admin.HistoryFilter{ItemKey: new("")}, []string{"3", "2", "1"}},
 		"from, to": {admin.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
 		"limit":    {admin.HistoryFilter{Limit: 1}, []string{"3"}},
 	} {

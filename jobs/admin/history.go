@@ -45,6 +45,7 @@ type HistoryFilter struct {
 	Outcome    jobs.Outcome
 	EntityName string
 	EntityKey  string
+	ItemKey    *string   // nil: every item; "": rows without an item
 	From, To   time.Time // ended from From up to but not including To
 	After      Position  // only the checks behind it, which ended earlier
 	Limit      int       // checks of the list; default: all of them; of a page: 100
@@ -78,7 +79,7 @@ func (c *Client) HistoryPage(
 	for span := firstSpan; ; span *= spanGrowth {
 		args := []any{
 			since, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
-			nullable(f.EntityKey), pageBytes, before,
+			nullable(f.EntityKey), pageBytes, before, f.ItemKey,
 		}
 		ended, err := rows(ctx, c, db, pg.HistoryList, args, scanEnded)
 		if err != nil {

@@ -18,6 +18,7 @@ type Filter struct {
 	JobExec    string
 	EntityName string
 	EntityKey  string
+	ItemKey    *string   // nil: every item; "": rows without an item
 	From, To   time.Time // slots from From up to but not including To
 	After      Position  // only the checks behind it
 	Limit      int       // checks of the list; default: all of them; of a page: 100
@@ -41,7 +42,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 	limit := cmp.Or(f.Limit, defaultLimit)
 	args := []any{
 		nullable(f.JobExec), nullable(f.EntityName), from, to, limit + 1, f.After.at, f.After.job, f.After.id,
-		nullable(f.EntityKey), pageBytes,
+		nullable(f.EntityKey), pageBytes, f.ItemKey,
 	}
 	type numbered struct {
 		jobs.FutureJob

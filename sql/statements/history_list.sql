@@ -33,6 +33,7 @@ from (
             and ($4::text is null or outcome = $4)
             and ($6::text is null or entity_name = $6)
             and ($7::text is null or entity_key = $7)
+            and ($10::text is null or item_key = $10)
         order by finished_at desc, id desc
         limit $5
     ) as page

@@ -21,6 +21,7 @@ from (
             and ($1::text is null or job = (select prescient.find_job($1)))
             and ($2::text is null or entity_name = $2)
             and ($9::text is null or entity_key = $9)
+            and ($11::text is null or item_key = $11)
             and (next_check_at, job, id) > ($6::timestamptz, $7::bigint, $8::bigint)
         order by next_check_at, job, id
         limit $5

@@ -629,6 +629,30 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 	previews.Wait()
 }
 
+// An entity may have more items than a page has rows.
+func TestTheChecksOfAnItemAreFoundHoweverManyOthersTheEntityHas(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.Client.EnqueueAll(t.Context(), jobs.OwnTx(w.DB), func(yield func(jobs.Request) bool) {
+		for i := range 60 {
+			r := jobs.Request{
+				JobExec: "ok", EntityName: "order", EntityKey: "1", ItemKey: strconv.Itoa(i), CheckAt: w.Now().Add(time.Hour),
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	})
+	w.must(err)
+	for _, also := range []string{"", "&job_exec=ok"} { // two addresses, because an answer is kept for a while
+		e := get[board.Entity](w, "/entity?entity_name=order&entity_key=1&item_key=59"+also)
+		if len(e.Checks) != 1 || e.Checks[0].ItemKey != "59" {
+			t.Errorf("the checks of item 59: %+v", e.Checks)
+		}
+		w.DB.MustExec("select prescient.cancel_entity('order', '1')") // of all items, which history has then
+	}
+}
+
 func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

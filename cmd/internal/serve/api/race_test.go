@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -198,9 +199,9 @@ func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
 		})
 	}
 	clicks.Wait()
-	for w.count("select count(*) from prescient.action where outcome = 'running'") > 0 && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	await.True(t, "the actions to end", func() bool {
+		return w.count("select count(*) from prescient.action where outcome = 'running'") == 0
+	})
 	if n := w.count("select count(*) from prescient.event_outbox"); n != 1 || taken.Load() != 1 {
 		t.Errorf("%d events are published, %d answers say so", n, taken.Load())
 	}

@@ -257,10 +257,11 @@ func (w *world) begin(name, body string) board.Done {
 // ended waits until an action has ended.
 func (w *world) ended(done board.Done) board.Done {
 	w.t.Helper()
-	for done.Outcome == board.Running {
+	await.True(w.t, "the action to end", func() bool {
 		w.must(w.DB.GetContext(w.t.Context(), &done.Outcome,
 			"select outcome from prescient.action where id = $1", done.ID))
-	}
+		return done.Outcome != board.Running
+	})
 	var kept string
 	w.must(w.DB.GetContext(w.t.Context(), &kept, "select result from prescient.action where id = $1", done.ID))
 	done.Result = kept

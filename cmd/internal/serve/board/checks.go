@@ -65,14 +65,18 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 // checksOf reads the rows of an entity with their payloads.
 func checksOf(ctx context.Context, r *reader, key jobs.Key) ([]view.CheckData, error) {
 	operator := admin.New(r.client)
+	var item *string
+	if key.ItemKey != "" {
+		item = &key.ItemKey
+	}
 	waiting, _, err := operator.ListPage(ctx, r, admin.Filter{
-		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, Limit: defaultPage,
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, ItemKey: item, Limit: defaultPage,
 	})
 	if err != nil {
 		return nil, err
 	}
 	ended, _, err := operator.HistoryPage(ctx, r, admin.HistoryFilter{
-		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, Limit: defaultPage,
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, ItemKey: item, Limit: defaultPage,
 	})
 	list := []view.CheckData{}
 	for _, j := range waiting {
@@ -83,9 +87,7 @@ func checksOf(ctx context.Context, r *reader, key jobs.Key) ([]view.CheckData, e
 	for _, row := range ended {
 		list = append(list, view.NewCheckData(row.FutureJob))
 	}
-	return slices.DeleteFunc(list, func(c view.CheckData) bool {
-		return key.ItemKey != "" && c.ItemKey != key.ItemKey
-	}), err
+	return list, err
 }
 
 // HistoryFilter narrows History. Zero fields do not narrow.
