@@ -85,7 +85,7 @@ func events(ctx context.Context, b *bench) (err error) {
 	return f.rareType(ctx, b)
 }
 
-// clear empties the outbox, and names the consumer anew.
+// clear empties the outbox, and names the consumer again.
 func (f *forwarding) clear(ctx context.Context) error {
 	err := f.exec(ctx, "truncate prescient.event_outbox, prescient.event_consumer, prescient.event_dead, prescient.event_sent")
 	return errors.Join(err, f.vacuum(ctx), forward.Name(ctx, f.config(f.kafka)))
@@ -176,7 +176,7 @@ func (f *forwarding) latency(ctx context.Context, b *bench) error {
 	b.report.add(figure{
 		Workload: "events", Case: "from the record of an event to a reader of Kafka, median", Subject: "prescient", Unit: "ms",
 		Value: ms(all[len(all)/2]),
-		Note: fmt.Sprintf("90th percentile %.0f ms", ms(all[len(all)*9/10])),
+		Note:  fmt.Sprintf("90th percentile %.0f ms", ms(all[len(all)*9/10])),
 	}, ms(all[len(all)/2]), &target{atMost: true, limit: 100, unit: "ms"})
 	return nil
 }

@@ -56,7 +56,7 @@ rules:
   - {name: late, table: public.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 48h, event: order.late}]}
 `
 
-// elsewhere is what prints the same as another command. What "events tail" prints is in docs/json.md, because it is one
+// elsewhere has the commands that print the same as another one. docs/json.md describes "events tail", which prints one
 // value a line.
 var elsewhere = map[string]string{"dev-db start": "dev-db status", "dev-db stop": "dev-db status", "events tail": ""}
 
@@ -186,7 +186,7 @@ func validator(t *testing.T, schema []byte) func(name string, text []byte) {
 	}
 }
 
-// value is what a command has printed.
+// value is a text that a command has printed, and its type.
 type value struct {
 	is   reflect.Type
 	text []byte

@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// The forecast of a plan is what fires if no row changes, also after an apply and in the middle of the wait.
+// If no row changes, the steps fire as the plan has forecast, also after an apply and in the middle of the wait.
 func TestWhatAPlanForecastsFires(t *testing.T) {
 	t.Parallel()
 	const file = `calendars: {office: {timezone: Europe/Berlin, hours: "mon-fri 09:00-17:00"}}

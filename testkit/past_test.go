@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// tested is what a test on the past says about a file with one rule, beside what the rule has fired.
+// tested returns the report of a test on the past about a file with one rule, beside the steps that the rule has fired.
 func tested(t *testing.T, kit *testkit.Kit, path string, from time.Time) (report backtest.Report, text string) {
 	t.Helper()
 	in, err := os.Open(path)

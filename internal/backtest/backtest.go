@@ -260,7 +260,7 @@ func (t *test) row(r past) error {
 	return nil
 }
 
-// outcome is what becomes of a row at a step.
+// outcome says whether a step would have fired for a row, and why not.
 type outcome struct {
 	never     bool // the step never fires for the row
 	first     time.Time

@@ -24,10 +24,11 @@ type Record struct {
 	Steps []string
 }
 
-// record is what a rule has fired, and what the history of its rows must still tell. A nil record knows nothing.
+// record has the steps that a rule has fired, and the questions that only the history of its rows can answer. A nil
+// record knows nothing.
 type record struct {
 	of *Record
-	// fired has what the rule has fired, by key and start of the clock.
+	// fired has the steps that have fired, by key and start of the clock.
 	fired map[start]firings
 	// unsure has the steps that may have fired for a key, or not, as far as the table tells.
 	unsure map[string][]unsure
@@ -40,7 +41,7 @@ type start struct {
 	value string
 }
 
-// firings is what has fired for a start of the clock, by step.
+// firings are the steps that have fired for a start of the clock.
 type firings struct {
 	since time.Time
 	steps map[string]recorded
@@ -75,7 +76,7 @@ func startOf(key string, since time.Time, value string) start {
 // any reports whether a step has fired.
 func (r *record) any() bool { return r != nil && len(r.fired) > 0 }
 
-// take returns what has fired for a start of the clock, once. Nil: nothing has.
+// take returns the steps that have fired for a start of the clock, once. Nil: none has.
 func (r *record) take(key string, since time.Time, value string) map[string]recorded {
 	if !r.any() {
 		return nil
@@ -93,7 +94,7 @@ func (r *record) lacks(of *tally, key string, recorded bool) {
 	}
 }
 
-// knows reports whether what a step has fired is known.
+// knows reports whether the record has the firings of a step.
 func (r *record) knows(step string) bool {
 	return r != nil && (slices.Contains(r.of.Steps, step) || step == rule.RecoveredStep)
 }
@@ -107,7 +108,7 @@ func (r *record) waits(key string, of *tally, month *Counts) bool {
 	return true
 }
 
-// readRecord reads what the rule has fired for rows that the test counts.
+// readRecord reads the steps that have fired for rows that the test counts.
 func (t *test) readRecord(ctx context.Context, tx *sqlx.Tx) error {
 	if t.record == nil {
 		return nil
@@ -192,7 +193,8 @@ func (r *record) ended(key string, leftOut []string) {
 	})
 }
 
-// gone counts what has fired for rows that the table does not have any more, and for clocks that have moved since.
+// gone counts the steps that have fired for rows that the table does not have any more, and for clocks that have moved
+// since.
 func (t *test) gone() {
 	for of, fired := range t.record.fired {
 		t.rows++

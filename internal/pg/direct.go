@@ -43,7 +43,7 @@ func (c *conn) isDirect(ctx context.Context) (bool, error) {
 	return *c.direct, rows.Close()
 }
 
-// beginning is what is known of the beginning of a session. The zero value is known of none.
+// beginning notes how a session begins. The zero value knows nothing of it.
 type beginning struct {
 	ends    net.Conn // nil: the application dials itself
 	pid     int64    // of the server's process; 0: not read

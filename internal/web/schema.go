@@ -15,7 +15,7 @@ import (
 
 // Naming says how the schemas of types are called and described.
 type Naming struct {
-	// Prefix is what the references to schemas begin with, such as #/components/schemas/.
+	// Prefix begins the references to schemas, such as #/components/schemas/.
 	Prefix string
 	// Enums are the values of texts that have few, by type.
 	Enums map[reflect.Type]any

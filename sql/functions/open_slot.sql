@@ -6,9 +6,9 @@
 -- the first claim looks for jobs again.
 -- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
 -- does concurrently. nth: the position of the runner in the names of the slot; runners after the
--- first hundred share the last one. by_hand: an operator has a check of the slot run. The slot then is of the kind by_hand
--- until its run, or catch-up, opens it. A slot that was run keeps its kind when catch-up opens it again: its other rows
--- were checked in time.
+-- first hundred share the last one. by_hand: an operator has a check of the slot run. The slot then is of
+-- the kind by_hand until its run, or catch-up, opens it. A slot that was run keeps its kind when catch-up
+-- opens it again: its other rows were checked in time.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,

@@ -1,7 +1,7 @@
 -- Returns a login that may run slots, if neither it nor another one may take a role. Null: one may, or it is not known
 -- which logins run. A superuser takes every role and says nothing, unless it is the caller, who may be the login of the
 -- runs.
--- Called by schedule_mistake, and by jobs/schedule.Store.parse.
+-- Called by schedule_mistake, and by the statement schedule_refusing.
 create or replace function prescient.refusing_login(role text)
 returns text
 language sql

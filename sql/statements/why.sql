@@ -1,8 +1,8 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
 -- or for a year before Christ: to Go these are its zero time. found: what the last check of a rule
 -- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
--- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see jobs.stamp. paused, used: since
--- when a row of a rule is paused, and how much of each step's delay had passed then.
+-- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see
+-- periodic.Stamp. paused, used: since when a row of a rule is paused, and how much of each step's delay had passed then.
 -- Called by jobs/admin.Client.entries.
 select
     id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),

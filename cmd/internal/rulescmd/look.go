@@ -24,9 +24,8 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "list",
 		Short: "List the rules that were applied",
-		Long: `List the rules that were applied. A rule is broken if its table, one of its columns
-or one of its triggers is gone.
-Then "doctor" says what to do.`,
+		Long: `List the rules that were applied. A rule is broken if its table, one of its columns or one of
+its triggers is gone. Then "doctor" says what to do.`,
 		Example: `  prescient rules list`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runList(c.Context(), f) },

@@ -164,7 +164,7 @@ func (o *Outbox) ForgetTx(ctx context.Context, tx *sqlx.Tx, consumer string) err
 	return nil
 }
 
-// Left is what a consumer has not got yet, and gives up if it is forgotten.
+// Left counts the events that a consumer has not got yet. It never gets them if it is forgotten.
 type Left struct {
 	Events  int64 // of the outbox, of the types that it gets; more than MostLeft: there are at least that many
 	Refused int64 // that are tried again or are dead letters, and what waits behind them; bounded like Events
@@ -172,7 +172,7 @@ type Left struct {
 	Destination bool
 }
 
-// MostLeft is up to which number Left counts.
+// MostLeft is the largest number that Left counts exactly.
 const MostLeft = 10_000
 
 // Left returns what a consumer has not got yet. ErrNoConsumer: there is no such consumer.
