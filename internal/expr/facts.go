@@ -155,6 +155,9 @@ func (f Facts) DoneSQL(now string) string {
 	return "(" + strings.Join(parts, " or ") + ")"
 }
 
+// Noted reports whether triggers note something of rows: when columns change, or when rows are paused.
+func (f Facts) Noted() bool { return len(f.Changed)+len(f.Pause) > 0 }
+
 // PausedSQL returns the SQL of whether the clock of the row stands still. It is never null.
 func (f Facts) PausedSQL() string { return Facts{Done: f.Pause}.DoneSQL("") }
 

@@ -2,7 +2,6 @@ package rulestore
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -17,7 +16,7 @@ type StepForecast struct {
 	Step string `json:"step"` // its name
 	// When is the time of the step, such as "after 48h".
 	When string `json:"when"`
-	// Does is what the step does, such as "event order.late".
+	// Does says what the step does, such as "event order.late".
 	Does string `json:"does"`
 	// Timezone is the zone of the rule, or else that of the step's calendar. Empty: UTC.
 	Timezone string `json:"timezone"`
@@ -31,13 +30,6 @@ type StepForecast struct {
 	Keys []string `json:"keys"`
 	// Slots says in which slots the step will fire for the rows, in order.
 	Slots []FiringSlot `json:"slots"`
-}
-
-// MarshalJSON writes an empty list as [], not null.
-func (f StepForecast) MarshalJSON() ([]byte, error) {
-	type fields StepForecast
-	f.Keys, f.Slots = orEmpty(f.Keys), orEmpty(f.Slots)
-	return json.Marshal(fields(f))
 }
 
 // FiringSlot is the number of rows for which a step fires in a slot.

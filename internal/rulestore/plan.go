@@ -320,7 +320,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 // the apply.
 func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warnings []string, err error) {
 	f, old := &u.Facts, expr.Facts{}
-	if !notes(*f) {
+	if !f.Noted() {
 		return nil, nil
 	}
 	if was != nil {

@@ -112,7 +112,7 @@ func triggersOf(
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
 	add("updated", "update", "for each row when ("+u.changed(schema)+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
-	if notes(u.Facts) {
+	if u.Facts.Noted() {
 		add("truncated", truncate, "for each statement", "")
 	}
 	return before + "\n\n", after, all
@@ -238,7 +238,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		held = "array_agg(r.key) filter (where r.paused)"
 		first = "case when r.paused then least(r.first, here.now) else r.first end"
 	}
-	if notes(u.Facts) {
+	if u.Facts.Noted() {
 		forget = "\n" + pg.NewStatement("    perform prescient.rule_mark({name}, %s, null);").In(schema)
 		forget = strings.ReplaceAll(forget, "{name}", pq.QuoteLiteral(u.Rule.Name))
 	}
@@ -411,13 +411,10 @@ func differ(old, new string, columns []string) string {
 	return fmt.Sprintf("pg_catalog.record_image_ne(%s, %s)", version(old), version(new))
 }
 
-// notes reports whether triggers note when columns change, or when rows are paused.
-func notes(f expr.Facts) bool { return len(f.Changed)+len(f.Pause) > 0 }
-
 // triggerNames returns the names of the triggers of a rule.
 func triggerNames(schema pgsql.Schema, a rule.Applied) (names []string) {
 	for _, event := range events {
-		if event != truncate || notes(a.Facts) {
+		if event != truncate || a.Facts.Noted() {
 			names = append(names, triggerName(schema, a.Rule.Name, event))
 		}
 	}

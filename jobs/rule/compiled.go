@@ -79,9 +79,6 @@ func (r *compiled) decider(slots grid.Grid) Decider {
 	return Decider{Rule: r.Rule, Timing: r.timing, Facts: r.Facts, Grid: slots}
 }
 
-// notes reports whether triggers note what a check needs to know of a row.
-func (r *compiled) notes() bool { return len(r.Facts.Changed)+len(r.Facts.Pause) > 0 }
-
 func compile(definition string) (*compiled, error) {
 	r := &compiled{text: definition}
 	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {

@@ -151,7 +151,7 @@ func (s seen) after(n noted, f expr.Facts) seen {
 // has the snapshot with which it reads the rows: a change or a delete between the two would give a row another start of
 // its clock.
 func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
-	if !p.rule.notes() {
+	if !p.rule.Facts.Noted() {
 		return nil, nil
 	}
 	changed := make(map[string]noted, len(keys))
@@ -221,7 +221,7 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 		return err
 	}
 	readTx := pg.ReadTx
-	if p.rule.notes() {
+	if p.rule.Facts.Noted() {
 		readTx = pg.SnapshotTx // see readChanged
 	}
 	return readTx(ctx, db, func(tx *sqlx.Tx) error {

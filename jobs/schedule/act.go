@@ -160,13 +160,18 @@ type preparer interface {
 func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec, name func(id string, err error) error) error {
 	db, able := tx.(preparer)
 	var errs []error
+	roles := map[string]*jobs.FieldError{} // what is wrong with each: many schedules have the same one
 	for _, spec := range specs {
 		if spec.Act.SQL == "" {
 			continue
 		}
-		wrong, err := s.checkRole(ctx, tx, spec.Act.Role)
-		if err != nil {
-			return err
+		wrong, known := roles[spec.Act.Role]
+		if !known {
+			var err error
+			if wrong, err = s.checkRole(ctx, tx, spec.Act.Role); err != nil {
+				return err
+			}
+			roles[spec.Act.Role] = wrong
 		}
 		if wrong != nil && len(errs) < maxListed {
 			errs = append(errs, name(spec.ID, wrong))

@@ -31,6 +31,7 @@ as $$
 declare
     era constant tstzrange := tstzrange('1970-01-01 00:00:00+00', '9999-12-31 00:00:00+00', '[]');
     zone_is_known boolean := timezone is not null;
+    refusing text := prescient.refusing_login(role);
 begin
     begin
         perform now() at time zone timezone where timezone <> '';
@@ -59,8 +60,8 @@ begin
             (9, 'role', role, role is null or sql is not null, 'stand beside sql', 'Leave it out, or give the statement, too.'),
             (10, 'role', role, role is null or exists (select from pg_roles r where r.rolname = role), 'be a role that exists',
                 'Create the role, and grant it to the login of the runs.'),
-            (11, 'role', role, role is null or prescient.refusing_login(role) is null, 'be a role that a login of the runs may take',
-                coalesce('grant ' || quote_ident(role) || ' to ' || quote_ident(prescient.refusing_login(role)) || ';', '')),
+            (11, 'role', role, refusing is null, 'be a role that a login of the runs may take',
+                'grant ' || quote_ident(role) || ' to ' || quote_ident(refusing) || ';'),
             (12, 'timeout', timeout::text, timeout is null or sql is not null, 'stand beside sql', 'Leave it out, or give the statement, too.'),
             (13, 'timeout', timeout::text, coalesce(timeout between interval '1 second' and interval '1 hour', true),
                 'be from 1 second to 1 hour', 'Let the statement do less at a time, and run it more often.'),

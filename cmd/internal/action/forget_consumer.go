@@ -8,6 +8,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // ForgetConsumer removes a consumer of the outbox, with the events that its destination has refused.
@@ -42,14 +43,14 @@ func (a ForgetConsumer) plan(ctx context.Context, tx Tx) (plan Plan, err error) 
 	switch {
 	case left.Events > 0 && left.Refused > 0:
 		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s and %s", a.Consumer,
-			many(left.Events, "event of the outbox", "events of the outbox"),
-			many(left.Refused, "refused event", "refused events"))
+			leftOf(left.Events).Of("event of the outbox", "events of the outbox"),
+			leftOf(left.Refused).Of("refused event", "refused events"))
 	case left.Events > 0:
 		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
-			many(left.Events, "event of the outbox", "events of the outbox"))
+			leftOf(left.Events).Of("event of the outbox", "events of the outbox"))
 	case left.Refused > 0:
 		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
-			many(left.Refused, "refused event", "refused events"))
+			leftOf(left.Refused).Of("refused event", "refused events"))
 	}
 	again := "If it acknowledges a position again, the outbox keeps events for it again."
 	if left.Destination {
@@ -59,12 +60,9 @@ func (a ForgetConsumer) plan(ctx context.Context, tx Tx) (plan Plan, err error) 
 	return plan, nil
 }
 
-// many counts what outbox.Left counts.
-func many(n int64, one, several string) string {
-	if n > outbox.MostLeft {
-		return fmt.Sprintf("more than %s %s", spoken.Number(outbox.MostLeft), several)
-	}
-	return spoken.Count(n, one, several)
+// leftOf is a number of outbox.Left, which stops to count above MostLeft.
+func leftOf(n int64) ledger.Count {
+	return ledger.Count{N: min(n, outbox.MostLeft), AtLeast: n > outbox.MostLeft}
 }
 
 func (a ForgetConsumer) do(ctx context.Context, tx Tx) (Report, error) {
