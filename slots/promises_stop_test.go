@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -281,5 +282,62 @@ func TestTheGracePeriodMayBeAsLongAsAnyDuration(t *testing.T) {
 	result, err := w.runner(func(c *slots.Config) { c.Grace = math.MaxInt64 }).Run(ctx, slot(1))
 	if result.Finished != 1 || err != nil {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// A machine may hang within a check's own transaction and never go on. What it sends before the record of a check that
+// enqueues undoes the settings of the transaction, and the server must end it all the same.
+func TestACheckThatEnqueuesHoldsNoRowsOnceItsProcessStandsStill(t *testing.T) {
+	t.Parallel()
+	check := func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (jobs.Result, error) {
+		return jobs.Result{Enqueue: []jobs.Request{{
+			JobExec: "mail", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(9),
+		}}}, nil
+	}
+	for name, shape := range map[string]jobs.Handler[jobs.FutureJob]{
+		"each row in a transaction": jobs.InTx(check),
+		"a batch in a transaction": jobs.BatchInTx(func(
+			ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob,
+		) ([]jobs.Result, error) {
+			results := make([]jobs.Result, len(batch))
+			for i, job := range batch {
+				results[i], _ = check(ctx, tx, job)
+			}
+			return results, nil
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setupAt(t, pgtest.Direct(t)) // its fault is of the way to the server
+			w.registry.Register("job", shape)
+			w.registry.Register("mail", jobs.Row(done))
+			w.enqueue("job", slot(1), 3)
+			w.clock.Set(slot(1))
+			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+			faults.Set(pgtest.Fault{At: 1, Kind: pgtest.StopAfter, Pause: time.Hour, Of: func(text string) bool {
+				return strings.Contains(text, "discard temp") && strings.Contains(text, "skip locked")
+			}})
+			ctx, kill := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			hangs := w.runner(func(c *slots.Config) { c.DB, c.Lease = faults.DB, slots.MinLease })
+			go func() {
+				defer close(ended)
+				_, _ = hangs.Run(ctx, slot(1))
+			}()
+			await.Receive(t, "stop of the process", faults.Happened())
+
+			within, cancel := context.WithTimeout(t.Context(), await.Limit)
+			defer cancel()
+			result, err := w.runner(func(c *slots.Config) { c.Lease = slots.MinLease }).Run(within, slot(1))
+			if err != nil || result.State != slots.StateDone {
+				t.Errorf("the run that took over: %+v, %v", result, err)
+			}
+			if n := len(w.waiting()); n != 3 {
+				t.Errorf("%d checks wait, want the 3 that were enqueued", n)
+			}
+			faults.Kill()
+			kill()
+			await.Receive(t, "end of the process", ended)
+		})
 	}
 }

@@ -117,9 +117,16 @@ func (w *Writer) AddTx(
 	m *pg.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
 	send func(m *pg.Message) error,
 ) error {
-	outcomes, err := w.enqueuing(m, outcomes, send)
-	if err != nil {
-		return err
+	enqueues := slices.ContainsFunc(outcomes, row.Outcome.Enqueues)
+	if enqueues || len(outcomes) > 1 { // record_row makes these settings itself
+		m.Do(w.Server.Settings(w.Server.Lease, db.LockTimeout))
+		m.Do(NameSession(token)) // also for the end of the commit
+	}
+	if enqueues {
+		var err error
+		if outcomes, err = w.enqueuing(m, outcomes, send); err != nil {
+			return err
+		}
 	}
 	if len(outcomes) == 1 {
 		w.Server.Unhurried(m, db.LockTimeout)
@@ -128,8 +135,6 @@ func (w *Writer) AddTx(
 		w.addEnqueued(m, outcomes)
 		return nil
 	}
-	m.Do(w.Server.Settings(w.Server.Lease, db.LockTimeout))
-	m.Do(NameSession(token)) // also for the end of the commit
 	if ours {
 		m.Add(FreeLocks, nil, db.Nothing)
 	}
@@ -138,14 +143,12 @@ func (w *Writer) AddTx(
 	return w.AddLocked(m, token, part, outcomes, n, send)
 }
 
-// enqueuing returns the outcomes of a check's own transaction. Those whose rows the check has moved or ended through it
-// enqueue nothing. It sends m to find out, unless no outcome enqueues.
+// enqueuing returns the outcomes of a check's own transaction, of which some enqueue. Those whose rows the check has
+// moved or ended through it enqueue nothing. It sends m to find out; the server ends the transaction if this process
+// then stands still, by the settings in m.
 func (w *Writer) enqueuing(
 	m *pg.Message, outcomes []row.Outcome, send func(m *pg.Message) error,
 ) ([]row.Outcome, error) {
-	if !slices.ContainsFunc(outcomes, row.Outcome.Enqueues) {
-		return outcomes, nil
-	}
 	sortByID(outcomes)
 	there, _ := w.AddLock(m, numbersOf(outcomes), row.IDs(outcomes))
 	err := send(m)
