@@ -13,7 +13,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -75,7 +77,7 @@ func TestLettersAreSelectedByDestinationSubjectAndID(t *testing.T) {
 	if before := of(deadletter.Filter{Until: all.Until.Add(-time.Microsecond)}); before.Letters >= all.Letters {
 		t.Errorf("%+v were given up before the newest of %+v", before, all)
 	}
-	if n, err := w.list.Discard(t.Context(), deadletter.Filter{ID: "c1"}); err != nil || n != 1 {
+	if n, err := deadletter.Discard(t.Context(), w.db, "", deadletter.Filter{ID: "c1"}); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 	if got := w.dead(); got != "a1:3 b1:1 c2:0" {
@@ -86,7 +88,7 @@ func TestLettersAreSelectedByDestinationSubjectAndID(t *testing.T) {
 func TestOnlyTheFirstLetterOfASubjectIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if n, err := w.list.Retry(t.Context(), deadletter.Filter{Subject: "c"}); err != nil || n != 2 {
+	if n, err := deadletter.Retry(t.Context(), w.db, "", deadletter.Filter{Subject: "c"}); err != nil || n != 2 {
 		t.Errorf("%d, %v", n, err)
 	}
 	var due []string
@@ -125,12 +127,14 @@ func TestALetterHasTheWholeEvent(t *testing.T) {
 
 func TestAFilterThatSelectsEveryLetterMustSaySo(t *testing.T) {
 	t.Parallel()
-	list := deadletter.NewList(pgtest.New(t), "")
-	for name, call := range map[string]func(context.Context, deadletter.Filter) (int64, error){"Retry": list.Retry, "Discard": list.Discard} {
-		if _, err := call(t.Context(), deadletter.Filter{}); err == nil || !strings.Contains(err.Error(), "the filter must name something, or be All") {
+	db := pgtest.New(t)
+	for name, call := range map[string]func(context.Context, pg.Querier, pgsql.Schema, deadletter.Filter) (int64, error){
+		"Retry": deadletter.Retry, "Discard": deadletter.Discard,
+	} {
+		if _, err := call(t.Context(), db, "", deadletter.Filter{}); err == nil || !strings.Contains(err.Error(), "the filter must name something, or be All") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := call(t.Context(), deadletter.Filter{All: true}); err != nil {
+		if _, err := call(t.Context(), db, "", deadletter.Filter{All: true}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -131,15 +131,6 @@ func Scan(row *sql.Rows, d *Letter) error {
 
 // Retry lets the forwarders try letters again, in their order, and returns their number. Their refusals count on: a
 // letter that is refused once more may be a dead letter again.
-func (l *List) Retry(ctx context.Context, f Filter) (n int64, err error) {
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		n, err = Retry(ctx, tx, l.schema, f)
-		return err
-	})
-	return n, pg.ExplainMissing(err)
-}
-
-// Retry is List.Retry in a transaction.
 func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
@@ -152,15 +143,6 @@ func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n
 
 // Discard deletes letters, and returns their number. Events that were held back behind them stay in
 // the list until they are sent or discarded, too.
-func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		n, err = Discard(ctx, tx, l.schema, f)
-		return err
-	})
-	return n, pg.ExplainMissing(err)
-}
-
-// Discard is List.Discard in a transaction.
 func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)

@@ -53,6 +53,13 @@ func said(node *yaml.Node) string {
 	return ""
 }
 
+// wished says how a rule does what some people look for under a name of their own.
+var wished = map[string]string{
+	"delete": ". A step deletes its row with sql: delete from TABLE where KEY = $key",
+	"update": ". A step changes its row with sql: update TABLE set ... where KEY = $key",
+	"set":    ". A step changes its row with sql: update TABLE set ... where KEY = $key",
+}
+
 // mapping yields the fields of a mapping whose values are not empty. known lists their names; nil
 // allows all names.
 func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pair) {
@@ -69,7 +76,8 @@ func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pa
 		case seen[name]:
 			r.wrong(p.key.Line, path(at, name), "is there twice")
 		case known != nil && !slices.Contains(known, name):
-			r.wrong(p.key.Line, path(at, name), "there is no such field: want one of %s", strings.Join(known, ", "))
+			all := strings.Join(known, ", ")
+			r.wrong(p.key.Line, path(at, name), "there is no such field: want one of %s%s", all, wished[name])
 		case said(node.Content[i+1]) != "":
 			r.wrong(p.key.Line, path(at, name), "%s", said(node.Content[i+1]))
 		case p.value != nil:

@@ -246,7 +246,7 @@ func TestAnEventThatIsRefusedOftenBecomesADeadLetter(t *testing.T) {
 			w.want("refused", w.refused(), test.refused)
 			w.want("received", w.receiver.received(), test.received)
 			w.receiver.refuse()
-			if n, err := w.list.Retry(t.Context(), deadletter.Filter{Consumer: "shop"}); err != nil || n != int64(len(strings.Fields(test.refused))) {
+			if n, err := deadletter.Retry(t.Context(), w.db, "", deadletter.Filter{Consumer: "shop"}); err != nil || n != int64(len(strings.Fields(test.refused))) {
 				t.Errorf("%d, %v", n, err)
 			}
 			w.send()
