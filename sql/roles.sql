@@ -218,7 +218,7 @@ begin
             ]),
             ('prescient_operator', array[
                 'set_width', 'retry_failed', 'receive_rows', 'give_rows',
-                'settle_rows', 'record_action', 'end_action', 'record_request', 'retime'
+                'settle_rows', 'record_action', 'renew_action', 'end_action', 'record_request', 'retime'
             ])
         ) as g (role, names)
         join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)

@@ -40,7 +40,7 @@ var mayRun = map[pg.Role]string{
 		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_refusing schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pg.Owner: `event_renumber`,
-	pg.Operator: `action_end action_insert event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
+	pg.Operator: `action_end action_insert action_renew event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
 		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime schedule_act set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
@@ -54,7 +54,7 @@ var mayCall = map[pg.Role]string{
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule refusing_login schedule_mistake set_schedule wait_for_schedule`,
 	pg.Rules:    `cancel_keys rule_look rule_mark rule_rename rule_resume rule_wait rule_wait_many`,
-	pg.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
+	pg.Operator: `end_action give_rows receive_rows record_action record_request renew_action retime retry_failed set_width settle_rows`,
 	pg.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
 }
 

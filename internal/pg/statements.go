@@ -42,6 +42,7 @@ var (
 	ActionEnd             = file("action_end")
 	ActionInsert          = file("action_insert")
 	ActionLast            = file("action_last")
+	ActionRenew           = file("action_renew")
 	AdviseSample          = file("advise_sample")
 	AlertClaim            = file("alert_claim")
 	AlertDrop             = file("alert_drop")

@@ -751,6 +751,7 @@ create table prescient.action (
     events    bigint      not null,
     outcome   text        not null default 'running',
     result    text        not null default '',
+    seen_at   timestamptz not null default clock_timestamp(),
 
     -- board_actions: the newest first.
     constraint action_pkey primary key (id),
@@ -762,6 +763,7 @@ comment on table prescient.action is 'actions of operators through prescient ser
 comment on column prescient.action.actor is 'the name of the token, and the address of the client';
 comment on column prescient.action.plan is 'the preview that the operator confirmed; row_count, slots, schedules and events: its numbers';
 comment on column prescient.action.outcome is 'running: it is running, or its server died';
+comment on column prescient.action.seen_at is 'when the server of a running action last said that it goes on; it says so every ten seconds';
 
 -- Rows on their way to another store; ../functions/give_rows.sql describes the way.
 create table prescient.transfer_out (

@@ -39,10 +39,11 @@ type operator struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	busy  chan struct{} // holds one entry while a catch-up runs
+	renew time.Duration // how often a running action is renewed
 }
 
 func newOperator(ctx context.Context, s *source) *operator {
-	o := &operator{source: s, busy: make(chan struct{}, 1)}
+	o := &operator{source: s, busy: make(chan struct{}, 1), renew: renewEvery}
 	o.going, o.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return o
 }
@@ -62,17 +63,17 @@ type Plan struct {
 
 // The outcomes of an action.
 const (
-	Running   = "running" // it goes on, or its server was killed
+	Running   = "running"
 	Succeeded = "done"
 	Failed    = "failed"
-	Stopped   = "stopped" // by the end of its server
+	Stopped   = "stopped" // by the end of its server; part of it may be done
 )
 
 // Done is the record of a confirmed action. By is the database role.
 type Done struct {
 	ID      int64      `json:"id"`
 	At      time.Time  `json:"at"`
-	EndedAt *time.Time `json:"ended_at"` // null: the action goes on
+	EndedAt *time.Time `json:"ended_at"` // null: it goes on. If its server was killed, the last sign of it
 	By      string     `json:"by"`
 	Actor   string     `json:"actor"`
 	What    string     `json:"what"`
@@ -259,13 +260,54 @@ func (o *operator) begin(
 	}
 	id := done.ID
 	o.work.Go(func() {
+		stop := o.keepRenewing(id)
 		report, err := action.Run(o.going, o.on(t), bounded, who.String())
+		stop()
 		if alone {
 			<-o.busy
 		}
 		o.ended(id, a, report, err)
 	})
 	return done, nil
+}
+
+const (
+	// renewEvery is how often the server of a running action says that it goes on.
+	renewEvery = 10 * time.Second
+	// lostAfter is how long after the last sign a running action counts as stopped. Some signs may be
+	// late, because the database is busy or does not answer for a moment.
+	lostAfter = time.Minute
+	// lost is the result of an action whose server gives no more signs.
+	lost = "its server ended without a word, so a part may be done: look, and do the rest by a new action"
+)
+
+// keepRenewing says that an action goes on, again and again until stop is called. It does so while
+// the server ends, too.
+func (o *operator) keepRenewing(id int64) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(o.going))
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(o.renew)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			err := pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, pg.ActionRenew.In(o.schema), id)
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
+				o.cfg.Logger.WarnContext(ctx, "cannot record that an action goes on", "id", id, "error", err)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		renewing.Wait()
+	}
 }
 
 // endTimeout bounds the recording of an action's end.

@@ -145,7 +145,7 @@ func (b *Board) Actions(ctx context.Context, after int64, limit int, acted int64
 	}
 	return read(ctx, b.source, keyOf("actions", fmt.Sprint(after), fmt.Sprint(limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
-			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1, after}, scanDone)
+			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1, after, lostAfter.Seconds()}, scanDone)
 			v.Actions, v.After = cutPage(v.Actions, limit, func(d Done) string { return fmt.Sprint(d.ID) })
 			return v, err
 		})
@@ -161,9 +161,12 @@ func cutPage[T any](list []T, limit int, position func(T) string) (page []T, aft
 }
 
 func scanDone(row *sql.Rows, d *Done) error {
-	var ended sql.NullTime
+	var ended, lastSign sql.NullTime
 	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
-		&d.Schedules, &d.Events, &d.Outcome, &d.Result)
+		&d.Schedules, &d.Events, &d.Outcome, &d.Result, &lastSign)
 	d.At, d.EndedAt = d.At.UTC(), utc(ended)
+	if lastSign.Valid {
+		d.Outcome, d.Result, d.EndedAt = Stopped, lost, utc(lastSign)
+	}
 	return err
 }

@@ -1,0 +1,81 @@
+package board
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+func TestARunningActionIsStoppedIfItsServerGivesNoSign(t *testing.T) {
+	t.Parallel()
+	b, last, end := runAction(t, time.Hour)
+	if got := last(); got.Outcome != Running || got.EndedAt != nil {
+		t.Errorf("the action runs: %+v", got)
+	}
+	b.cfg.DB.MustExec("update prescient.action set seen_at = clock_timestamp() - interval '70 seconds'")
+	got := last()
+	if got.Outcome != Stopped || got.Result != lost || got.EndedAt == nil || time.Since(*got.EndedAt) < lostAfter {
+		t.Errorf("its server gives no sign: %+v", got)
+	}
+	end()
+	await.True(t, "the action to end", func() bool { return last().Outcome == Succeeded })
+}
+
+func TestARunningActionIsRenewed(t *testing.T) {
+	t.Parallel()
+	b, last, end := runAction(t, time.Millisecond)
+	b.cfg.DB.MustExec("update prescient.action set seen_at = clock_timestamp() - interval '70 seconds'")
+	await.True(t, "the action to be renewed", func() bool { return last().Outcome == Running })
+	end()
+	await.True(t, "the action to end", func() bool { return last().Outcome == Succeeded })
+}
+
+// runAction begins an action, which waits for a lock until end is called, and which is renewed with
+// the given period. last reads its record.
+func runAction(t *testing.T, renew time.Duration) (b *Board, last func() Done, end func()) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	b, err := New(t.Context(), Config{
+		DB: kit.DB, Runner: slots.Config{Registry: registry, Now: kit.Clock.Now},
+		Publishing: &schedule.PublishConfig{}, Now: kit.Clock.Now,
+	})
+	must(err)
+	t.Cleanup(b.Close)
+	b.renew = renew
+	request := jobs.Request{JobExec: "ok", EntityName: "order", EntityKey: "1", CheckAt: kit.Now().Add(time.Hour)}
+	_, err = kit.Client.Enqueue(t.Context(), jobs.OwnTx(kit.DB), request)
+	must(err)
+	tx := kit.DB.MustBegin()
+	t.Cleanup(func() { _ = tx.Rollback() }) // so that Close ends, whatever happens
+	tx.MustExec("lock table prescient.future_job_history in share mode")
+	who, cancel := web.Who{Name: "ops", MayChange: true}, action.CancelMany{JobExec: "ok"}
+	plan, err := b.Preview(t.Context(), who, cancel)
+	must(err)
+	_, err = b.Do(t.Context(), who, cancel, plan.Confirm)
+	must(err)
+	pgtest.AwaitWaits(t, kit.DB, 1)
+	last = func() Done {
+		t.Helper()
+		v, err := b.Actions(t.Context(), 0, 1, b.cache.act())
+		must(err)
+		return v.Actions[0]
+	}
+	return b, last, func() { must(tx.Commit()) }
+}
