@@ -49,26 +49,48 @@ func (s *Server) initialise(ctx context.Context, in install) error {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	args := []string{
-		"-D", dir, "--username", superuser, "--encoding", "UTF8", "--locale", "C", "--data-checksums",
+		"--username", superuser, "--encoding", "UTF8", "--locale", "C", "--data-checksums",
 		"--auth-local", "trust", "--auth-host", "reject", "--no-instructions",
+	}
+	if s.settings["fsync"] == "off" {
+		args = append(args, "--no-sync")
+	}
+	entry := s.entry(in, append(args, roleAndDatabase, defaults)...)
+	if s.restore(entry, dir) {
+		return s.moveInPlace(dir)
+	}
+	if err := s.emptyDir(dir); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := s.fill(ctx, in, dir, args); err != nil {
+		return err
+	}
+	keep(entry, dir)
+	return s.moveInPlace(dir)
+}
+
+// roleAndDatabase has a statement in each line.
+const roleAndDatabase = "create role " + name + " login in role pg_read_all_stats\n" +
+	"create database " + name + " owner " + name + "\n"
+
+// fill makes the data of a server in an empty directory.
+func (s *Server) fill(ctx context.Context, in install, dir string, args []string) error {
+	if err := run(s.command(ctx, in.program("initdb"), append([]string{"-D", dir}, args...)...)); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
 	}
 	single := []string{"--single", "-D", dir, "-c", "exit_on_error=on", "-c", "listen_addresses="}
 	if s.settings["fsync"] == "off" {
-		args, single = append(args, "--no-sync"), append(single, "-F")
-	}
-	if err := run(s.command(ctx, in.program("initdb"), args...)); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
+		single = append(single, "-F")
 	}
 	create := s.command(ctx, in.program("postgres"), append(single, "postgres")...)
-	create.Stdin = strings.NewReader("create role " + name + " login in role pg_read_all_stats\n" +
-		"create database " + name + " owner " + name + "\n")
+	create.Stdin = strings.NewReader(roleAndDatabase)
 	if err := run(create); err != nil {
 		return fmt.Errorf("create the database %s: %w", name, err)
 	}
 	if err := s.configure(ctx, in, dir); err != nil {
 		return fmt.Errorf("write postgresql.conf: %w", err)
 	}
-	return s.moveInPlace(dir)
+	return nil
 }
 
 func (s *Server) emptyDir(dir string) error {

@@ -39,6 +39,12 @@ type Config struct {
 	// listen_addresses, port and unix_socket_directories are not to be changed: what is given here
 	// for them is ignored.
 	Settings map[string]string
+
+	// Cache is a directory for copies of the data of new servers, for tests that make many. A server
+	// that has no data yet begins with a copy, which takes a seventh of the CPU time of initdb. Copies
+	// of four versions of PostgreSQL are kept, of 40 MB each. A cache that cannot be read or written is
+	// no error. Relative to the working directory. Empty: none.
+	Cache string
 }
 
 // Server is a private PostgreSQL, running or not. Its methods may be used concurrently, by any
@@ -46,6 +52,7 @@ type Config struct {
 type Server struct {
 	dir      string
 	settings map[string]string
+	cache    string
 	user     account
 	// globs of the directories that may hold the programs, in groups: the first that has any is preferred
 	places [][]string
@@ -66,7 +73,7 @@ func Open(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{dir: dir, settings: cfg.Settings, user: user, places: places()}, nil
+	return &Server{dir: dir, settings: cfg.Settings, cache: cfg.Cache, user: user, places: places()}, nil
 }
 
 // URL is where the running server is reached, for lib/pq as for psql. It has no password, and it

@@ -12,7 +12,10 @@
 // is not set and there are 4 GB of it free, of the memory at /dev/shm. The schema is migrated once,
 // into a template; each test gets a copy of it, which is made in some 20 ms and dropped with the
 // test. Tests share nothing, so all of them may be parallel. A process whose tests ask for nothing
-// starts nothing.
+// starts nothing. The server begins with a copy of the data that initdb made for an earlier process,
+// which takes 0.07 s of CPU time instead of 0.6. The copies are in the user's folder for caches, such
+// as ~/.cache/prescient/pgtest, with 40 MB for each of the last four versions of PostgreSQL. The
+// folder may be removed at any time.
 //
 // The server ends with the process, however that ends: a watchdog, a shell that waits for the end
 // of a pipe which the process holds, stops the server and removes its directory after a panic or a

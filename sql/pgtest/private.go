@@ -25,7 +25,7 @@ func Private(t testing.TB, settings map[string]string) *embedded.Server {
 	for name, value := range settings {
 		all[name] = value
 	}
-	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: all})
+	server, err := embedded.Open(embedded.Config{Dir: dir, Settings: all, Cache: cacheDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -75,11 +76,20 @@ func startServer() (*server, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("open the directory of the tests' server: %w", err)
 	}
-	s, err := embedded.Open(embedded.Config{Dir: dir, Settings: settings})
+	s, err := embedded.Open(embedded.Config{Dir: dir, Settings: settings, Cache: cacheDir()})
 	if err != nil {
 		return nil, err
 	}
 	return startWatched(ctx, s, dir)
+}
+
+// cacheDir is where servers find the data to begin with. It is empty for a user without a home.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "prescient", "pgtest")
 }
 
 // tempRoot returns a directory in memory if there is plenty and TMPDIR is not set. A database has
