@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -62,6 +63,8 @@ func checkText(attribute, value string, required bool) error {
 		return fmt.Errorf("%s: must not be empty or blank", attribute)
 	case len(value) > maxAttribute:
 		return fmt.Errorf("%s: must be at most %d bytes, is %d", attribute, maxAttribute, len(value))
+	case isPrintableASCII(value):
+		return nil
 	case !utf8.ValidString(value):
 		return fmt.Errorf("%s: must be valid UTF-8", attribute)
 	case strings.ContainsFunc(value, isForbidden):
@@ -71,20 +74,34 @@ func checkText(attribute, value string, required bool) error {
 	return nil
 }
 
+// isPrintableASCII tells whether no character needs a closer look, as in most attributes.
+func isPrintableASCII(value string) bool {
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // isForbidden tells whether CloudEvents forbids a character in an attribute.
 func isForbidden(r rune) bool {
 	return r < 0x20 || r >= 0x7F && r <= 0x9F || r >= 0xFDD0 && r <= 0xFDEF || r&0xFFFE == 0xFFFE
 }
 
 func checkReference(source string) error {
-	if source == "" {
-		return nil // which checkText has told
+	if known := lastReference.Load(); source == "" || known != nil && *known == source {
+		return nil // checkText has told that it is empty
 	}
 	if !uri.IsReference(source) {
 		return errors.New(`source: must be a URI reference, such as "/orders" or "https://example.com/orders"`)
 	}
+	lastReference.Store(&source)
 	return nil
 }
+
+// lastReference is the last source that was found to be a URI reference: nearly all events of a process have one source.
+var lastReference atomic.Pointer[string]
 
 func checkTime(attribute string, at time.Time) error {
 	if year := at.UTC().Year(); year < 0 || year > 9999 {
@@ -105,7 +122,7 @@ func checkData(data json.RawMessage) error {
 		return errors.New("data: must be valid UTF-8")
 	case !json.Valid(data):
 		return errors.New("data: must be valid JSON")
-	case strictjson.Deeper(data, maxNesting):
+	case len(data) > 2*maxNesting && strictjson.Deeper(data, maxNesting): // each level has two brackets
 		return fmt.Errorf("data: must be nested at most %d levels deep", maxNesting)
 	}
 	return nil

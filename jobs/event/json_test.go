@@ -63,6 +63,25 @@ func TestAnEventIsOneLineOfCloudEventsJSON(t *testing.T) {
 	}
 }
 
+// Texts of all kinds come back as they were.
+func TestEveryTextThatAnEventMayHaveIsWrittenAsJSON(t *testing.T) {
+	t.Parallel()
+	for r := range rune(0x3000) {
+		e := event.Event{ID: "a" + string(r) + `"\` + string(r), Source: "/", Type: "t"}
+		if e.Validate() != nil {
+			continue
+		}
+		text, err := e.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ ID string }
+		if err := json.Unmarshal(text, &got); err != nil || got.ID != e.ID {
+			t.Fatalf("%q: %v, %s", e.ID, err, text)
+		}
+	}
+}
+
 // An event that is printed for people has < unescaped.
 func TestAnEventEscapesNoMoreThanWhoeverWritesIt(t *testing.T) {
 	t.Parallel()

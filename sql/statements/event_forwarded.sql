@@ -1,12 +1,17 @@
--- Moves consumer $1 forward to a position ($3, $4), never back, and records the error of its last try ($5; null:
--- none). It returns no row if another forwarder than token $2 has taken the lease.
+-- Moves consumer $1 forward to a position ($3, $4), never back, records the error of its last try ($5; null: none), and
+-- renews its lease for $6 seconds. It returns the position, and what event_waiting returns. It returns no row if another
+-- forwarder than token $2 has taken the lease.
 -- Called by jobs/event/forward.sender.record.
 update prescient.event_consumer c
 set mark = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then $3::text::xid8 else c.mark end,
     position = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then $4::bigint else c.position end,
     acked_at = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then t.now else c.acked_at end,
     failing_since = case when $5::text is not null then coalesce(c.failing_since, t.now) end,
-    error = $5
+    error = $5,
+    allocated_until = t.now + $6::double precision * interval '1 second'
 from (select statement_timestamp() as now) as t
 where c.name = $1 and c.token = $2
-returning c.name
+returning
+    c.mark, c.position,
+    exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
+    exists (select from prescient.event_dead d where d.consumer = c.name and d.try_at <= clock_timestamp())

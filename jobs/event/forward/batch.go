@@ -27,10 +27,15 @@ const (
 )
 
 // drain sends until nothing can be sent now.
-func (s *sender) drain(ctx context.Context) error {
-	for ctx.Err() == nil {
-		more, err := s.step(ctx)
-		if err != nil || !more {
+func (s *sender) drain(ctx context.Context) (err error) {
+	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
+		return err
+	}
+	if err := s.hold(ctx); err != nil {
+		return err
+	}
+	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
+		if more, err = s.step(ctx); err != nil {
 			return err
 		}
 	}
@@ -38,37 +43,32 @@ func (s *sender) drain(ctx context.Context) error {
 }
 
 // step tries refused events again, and sends one batch of the outbox. It reports whether more may follow at once.
+//
+// A batch costs two transactions: one reads it, and one records what became of it, renews the lease and finds out what
+// waits.
 func (s *sender) step(ctx context.Context) (more bool, err error) {
-	events, again, err := s.look(ctx)
-	if err != nil || !events && !again {
-		return false, err
-	}
-	at, err := s.hold(ctx)
-	if err != nil {
-		return false, err
-	}
 	// The lease outlasts the batch, so that no other forwarder sends at the same time.
 	sending, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease*2/3,
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
-	if again {
-		if more, err = s.retry(sending, at); err != nil {
+	if s.again {
+		if more, err = s.retry(sending); err != nil {
 			return false, err
 		}
 		if sending.Err() != nil { // the next step has the time for the outbox
 			return more, nil
 		}
 	}
-	if !events {
+	if !s.events {
 		return more, nil
 	}
-	b, err := s.read(sending, at)
+	b, err := s.read(sending)
 	if lost, ok := errors.AsType[*outbox.LostError](err); ok {
 		s.cfg.Logger.WarnContext(ctx, "events were removed before a destination got them",
 			"destination", s.to.Name, "error", err)
 		return true, s.record(ctx, lost.UpTo, nil, nil)
 	}
-	if err != nil || len(b.page) == 0 {
+	if err != nil || b == nil {
 		return more && err == nil, err
 	}
 	b.publish(sending)
@@ -90,7 +90,6 @@ const (
 // batch is a page of the outbox on its way.
 type batch struct {
 	*sender
-	at    outbox.Position // of the consumer
 	page  []outbox.Stored
 	fates []fate
 	dead  []bool      // of refused and behind
@@ -104,17 +103,26 @@ type batch struct {
 type known struct{ dead, live bool }
 
 // read reads the next page, and decides which events are sent.
-func (s *sender) read(ctx context.Context, at outbox.Position) (*batch, error) {
-	page, err := s.box.Page(ctx, at, s.size, mostBytes)
-	if err != nil {
-		return nil, err
-	}
-	b := &batch{
-		sender: s, at: at, page: page, fates: make([]fate, len(page)), dead: make([]bool, len(page)),
-		errs: make([]error, len(page)), times: make([]time.Time, len(page)),
-	}
+func (s *sender) read(ctx context.Context) (b *batch, err error) {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		page, err := s.box.PageTx(ctx, tx, s.at, s.size, mostBytes)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		b = &batch{
+			sender: s, page: page, fates: make([]fate, len(page)), dead: make([]bool, len(page)),
+			errs: make([]error, len(page)), times: make([]time.Time, len(page)),
+		}
+		return b.decide(ctx, tx)
+	})
+	return b, err
+}
+
+// decide decides which events of the page are sent.
+func (b *batch) decide(ctx context.Context, tx *sqlx.Tx) error {
+	s := b.sender
 	var subjects pq.StringArray
-	for i, e := range page {
+	for i, e := range b.page {
 		if s.done[e.Position] || !s.wants(e.Type) {
 			b.fates[i] = settled
 			continue
@@ -128,36 +136,33 @@ func (s *sender) read(ctx context.Context, at outbox.Position) (*batch, error) {
 			subjects = append(subjects, e.Subject)
 		}
 	}
-	blocked, err := s.blocked(ctx, subjects)
+	blocked, err := s.blocked(ctx, tx, subjects)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for i, e := range page {
+	for i, e := range b.page {
 		k, is := blocked[e.Subject]
 		if b.fates[i] != unsent || e.Subject == "" || !is || s.cfg.Continue && !k.live {
 			continue
 		}
 		b.fates[i], b.dead[i] = behind, k.dead && !s.cfg.Continue
 	}
-	return b, nil
+	return nil
 }
 
 // blocked returns the subjects that have refused events.
-func (s *sender) blocked(ctx context.Context, subjects pq.StringArray) (map[string]known, error) {
+func (s *sender) blocked(ctx context.Context, tx *sqlx.Tx, subjects pq.StringArray) (map[string]known, error) {
 	list := map[string]known{}
 	if len(subjects) == 0 {
 		return list, nil
 	}
-	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		_, err := pg.Collect(ctx, tx, pg.EventDeadSubjects.In(s.cfg.Schema), []any{s.to.Name, subjects},
-			func(row *sql.Rows, subject *string) error {
-				var k known
-				err := row.Scan(subject, &k.dead, &k.live)
-				list[*subject] = k
-				return err
-			})
-		return err
-	})
+	_, err := pg.Collect(ctx, tx, pg.EventDeadSubjects.In(s.cfg.Schema), []any{s.to.Name, subjects},
+		func(row *sql.Rows, subject *string) error {
+			var k known
+			err := row.Scan(subject, &k.dead, &k.live)
+			list[*subject] = k
+			return err
+		})
 	return list, err
 }
 
@@ -219,7 +224,7 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 
 // settle records a batch, and reports whether more may follow at once.
 func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
-	upTo, open := b.at, false
+	upTo, open := s.at, false
 	var failure error
 	var list, waiting, got []event.Event
 	var texts, times pq.StringArray

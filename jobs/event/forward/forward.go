@@ -196,6 +196,8 @@ type sender struct {
 	awake     atomic.Int64 // until when it looks often, after began
 
 	held     bool
+	at       outbox.Position          // of the consumer
+	waits                             // since the last record or look
 	failures int                      // in a row
 	size     int                      // events of the next batch
 	done     map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
@@ -214,7 +216,7 @@ func (s *sender) loop(ctx context.Context) {
 			if until.IsZero() {
 				until = monotonic().Add(patience)
 			}
-			if err != nil || monotonic().After(until) || !s.waiting(ctx) {
+			if w, looked := s.look(ctx); err != nil || looked != nil || w == (waits{}) || monotonic().After(until) {
 				return
 			}
 			pause = awakePause

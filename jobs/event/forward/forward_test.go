@@ -89,7 +89,12 @@ type world struct {
 
 func setup(t *testing.T, cfg forward.Config) *world {
 	t.Helper()
-	w := &world{t: t, db: pgtest.New(t), receiver: &receiver{}}
+	return setupOn(t, pgtest.New(t), cfg)
+}
+
+func setupOn(t *testing.T, db *sqlx.DB, cfg forward.Config) *world {
+	t.Helper()
+	w := &world{t: t, db: db, receiver: &receiver{}}
 	w.box, w.list = outbox.New(w.db, ""), deadletter.NewList(w.db, "")
 	cfg.DB, cfg.Logger = w.db, slog.New(slog.NewTextHandler(io.Discard, nil))
 	cfg.Destinations = []forward.Destination{{Name: "shop", Address: "test:", Publisher: w.receiver}}
@@ -451,6 +456,40 @@ func TestManyEventsArriveOnceInTheOrderOfTheirSubjects(t *testing.T) {
 		}
 	}
 	w.want("refused", w.refused(), "")
+}
+
+// Each transaction that records is a commit to disk.
+func TestABatchCostsATransactionThatReadsAndOneThatRecords(t *testing.T) {
+	t.Parallel()
+	faults := pgtest.OpenFaults(t, pgtest.URL(t), pgtest.Unprepared)
+	w := setupOn(t, faults.DB, forward.Config{})
+	var ids []string
+	for n := range 3000 {
+		ids = append(ids, fmt.Sprint("a", n))
+	}
+	w.publish(ids...)
+	await.True(t, "the events to be readable", func() bool {
+		list, err := w.box.Newest(t.Context(), 1)
+		return err == nil && len(list) == 1 && list[0].ID == ids[len(ids)-1]
+	})
+	faults.Set(pgtest.Fault{})
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent := f.Finish(); sent[0].Sent != 3000 || w.receiver.tries != 4 {
+		t.Fatalf("%+v in %d batches", sent, w.receiver.tries)
+	}
+	commits := 0
+	for _, text := range faults.Trips() {
+		if text == "commit" {
+			commits++
+		}
+	}
+	const around = 5 // name, look, take the lease, look again at the end, and give the lease back
+	if want := around + 2*w.receiver.tries; commits != want {
+		t.Errorf("%d transactions, want %d:\n%s", commits, want, strings.Join(faults.Trips(), "\n"))
+	}
 }
 
 func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {

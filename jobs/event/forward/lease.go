@@ -17,44 +17,44 @@ import (
 // errHeld means that another forwarder sends to the destination.
 var errHeld = errors.New("another process sends to the destination")
 
-// waiting reports whether there is something to send. It takes no lease.
-func (s *sender) waiting(ctx context.Context) bool {
-	events, again, err := s.look(ctx)
-	return err == nil && (events || again)
+// waits is what a forwarder has to do, when the database was asked last.
+type waits struct {
+	events bool // after the position of the consumer; perhaps none of them can be read yet
+	again  bool // refused events to try again
 }
 
-// look reports whether there are events after the position of the consumer, and refused ones to try again.
-func (s *sender) look(ctx context.Context) (events, again bool, err error) {
+// look finds out what waits. It takes no lease.
+func (s *sender) look(ctx context.Context) (w waits, err error) {
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pg.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&events, &again)
+		return tx.QueryRowContext(ctx, pg.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&w.events, &w.again)
 	})
 	if errors.Is(err, sql.ErrNoRows) { // it was forgotten
 		err = Name(ctx, Config{DB: s.cfg.DB, Schema: s.cfg.Schema, Destinations: []Destination{s.to}})
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("look for events of destination %q: %w", s.to.Name, pg.ExplainMissing(err))
+		return waits{}, fmt.Errorf("look for events of destination %q: %w", s.to.Name, pg.ExplainMissing(err))
 	}
-	return events, again, nil
+	return w, nil
 }
 
-// hold takes or renews the lease, and returns the position of the consumer.
-func (s *sender) hold(ctx context.Context) (at outbox.Position, err error) {
-	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+// hold takes or renews the lease, and reads the position of the consumer.
+func (s *sender) hold(ctx context.Context) error {
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pg.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
-			Scan(&at.Mark, &at.Number)
+			Scan(&s.at.Mark, &s.at.Number)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		s.held = false
-		return at, errHeld
+		return errHeld
 	}
 	if err != nil {
-		return at, fmt.Errorf("take destination %q: %w", s.to.Name, pg.ExplainMissing(err))
+		return fmt.Errorf("take destination %q: %w", s.to.Name, pg.ExplainMissing(err))
 	}
 	if !s.held {
 		clear(s.done)
 	}
 	s.held = true
-	return at, nil
+	return nil
 }
 
 // release gives the lease back.
@@ -74,8 +74,8 @@ func (s *sender) release(ctx context.Context) {
 	}
 }
 
-// record moves the consumer to a position, records the error of the last try, and calls also in the same transaction.
-// It returns errHeld if another forwarder has taken the lease: then nothing is recorded.
+// record moves the consumer to a position, renews the lease, records the error of the last try, and calls also in the
+// same transaction. It returns errHeld if another forwarder has taken the lease: then nothing is recorded.
 func (s *sender) record(
 	ctx context.Context, at outbox.Position, failure error, also func(ctx context.Context, tx *sqlx.Tx) error,
 ) error {
@@ -85,10 +85,11 @@ func (s *sender) record(
 	if failure != nil {
 		text = plain.ErrorText(failure)
 	}
+	var moved outbox.Position
+	var w waits
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		var name string
 		err := tx.QueryRowContext(ctx, pg.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
-			at.Number, text).Scan(&name)
+			at.Number, text, s.cfg.Lease.Seconds()).Scan(&moved.Mark, &moved.Number, &w.events, &w.again)
 		if err != nil || also == nil {
 			return err
 		}
@@ -101,5 +102,6 @@ func (s *sender) record(
 	if err != nil {
 		return fmt.Errorf("record what destination %q got: %w", s.to.Name, pg.ExplainMissing(err))
 	}
+	s.at, s.waits = moved, w
 	return nil
 }

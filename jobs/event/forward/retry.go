@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -23,7 +22,7 @@ const retryPage = 200
 
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
 // once.
-func (s *sender) retry(ctx context.Context, at outbox.Position) (more bool, err error) {
+func (s *sender) retry(ctx context.Context) (more bool, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
@@ -42,14 +41,14 @@ func (s *sender) retry(ctx context.Context, at outbox.Position) (more bool, err 
 	}
 	err = s.to.Publisher.Publish(ctx, events)
 	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
-		return false, errors.Join(err, s.record(ctx, at, err, nil))
+		return false, errors.Join(err, s.record(ctx, s.at, err, nil))
 	}
-	return s.settleRetry(ctx, at, letters, event.Errors(err, len(events)))
+	return s.settleRetry(ctx, letters, event.Errors(err, len(events)))
 }
 
 // settleRetry records what became of refused events.
 func (s *sender) settleRetry(
-	ctx context.Context, at outbox.Position, letters []deadletter.Letter, results []error,
+	ctx context.Context, letters []deadletter.Letter, results []error,
 ) (more bool, err error) {
 	var gone, again pq.Int64Array
 	var texts, subjects pq.StringArray
@@ -72,7 +71,7 @@ func (s *sender) settleRetry(
 	s.sent.Sent += int64(len(gone))
 	s.sent.Refused += int64(len(again))
 	var dead []int64
-	err = s.record(ctx, at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err = s.record(ctx, s.at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, pg.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,7 +91,7 @@ func (p *publisher) send(ctx context.Context, client *kgo.Client, events []event
 // recordOf leaves the record's timestamp to the client, which counts the time for its delivery from
 // it.
 func recordOf(e event.Event) (*kgo.Record, error) {
-	value, err := json.Marshal(e)
+	value, err := e.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}

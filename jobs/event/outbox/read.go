@@ -30,25 +30,28 @@ type Stored struct {
 // those that are there. ErrNotReadable means that the server has not come to the position, which is
 // another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
-	return o.read(ctx, pg.EventRead, after, limit)
-}
-
-// Page is Read that returns at most so many bytes of data, but at least one event.
-func (o *Outbox) Page(ctx context.Context, after Position, limit int, bytes int64) (list []Stored, err error) {
-	return o.read(ctx, pg.EventPage, after, limit, bytes)
-}
-
-func (o *Outbox) read(
-	ctx context.Context, s pg.Statement, after Position, limits ...any,
-) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		args := append([]any{fmt.Sprint(after.Mark), after.Number}, limits...)
-		list, err = pg.Collect(ctx, tx, s.In(o.schema), args, scan)
-		if err == nil && len(list) == 0 && after != (Position{}) {
-			err = cmp.Or(o.lost(ctx, tx, after), o.ahead(ctx, tx, after))
-		}
+		list, err = o.readTx(ctx, tx, pg.EventRead, after, limit)
 		return err
 	})
+	return list, err
+}
+
+// PageTx is Read in the caller's transaction. It returns at most so many bytes of data, but at least one event.
+func (o *Outbox) PageTx(
+	ctx context.Context, tx *sqlx.Tx, after Position, limit int, bytes int64,
+) (list []Stored, err error) {
+	return o.readTx(ctx, tx, pg.EventPage, after, limit, bytes)
+}
+
+func (o *Outbox) readTx(
+	ctx context.Context, tx *sqlx.Tx, s pg.Statement, after Position, limits ...any,
+) (list []Stored, err error) {
+	args := append([]any{fmt.Sprint(after.Mark), after.Number}, limits...)
+	list, err = pg.Collect(ctx, tx, s.In(o.schema), args, scan)
+	if err == nil && len(list) == 0 && after != (Position{}) {
+		err = cmp.Or(o.lost(ctx, tx, after), o.ahead(ctx, tx, after))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", pg.ExplainMissing(err))
 	}
