@@ -14,4 +14,4 @@ where c.name = $1 and c.token = $2
 returning
     c.mark, c.position,
     exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
-    exists (select from prescient.event_dead d where d.consumer = c.name and d.try_at <= clock_timestamp())
+    exists (select from prescient.event_dead d where d.consumer = c.name and d.try_at <= t.now)
