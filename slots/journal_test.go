@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/journal"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -318,6 +320,50 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"one": "first 0s", "other": "second 20m0s"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The ledger has the instants of the database's clock, and the test sets them to those of its own.
+func TestWhyTellsACheckThatWasRunByHandFromOneThatCatchUpRanInItsSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	again := jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(40)), nil })
+	w.registry.Register("asked", again)
+	w.registry.Register("missed", again)
+	w.enqueue("asked", slot(1), 1)
+	w.enqueue("missed", slot(1), 1)
+	w.clock.Set(slot(1).Add(time.Minute))
+	if _, err := w.runner().RunJob(t.Context(), slot(1), "asked"); err != nil {
+		t.Fatal(err)
+	}
+	told := func() map[string]string {
+		t.Helper()
+		events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, e := range events {
+			if e.What == "next" {
+				text := e.Sentence(w.clock.Now(), "prescient")
+				got[e.JobExec] = text[strings.LastIndex(text, "(")+1:]
+			}
+		}
+		return got
+	}
+	want := map[string]string{"asked": "run by hand): it asked for another check"}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Error(diff)
+	}
+	w.clock.Set(slot(3))
+	if _, err := w.runner().CatchUp(t.Context(), slots.CatchUp{}); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec(`update prescient.slot_run set opened_at = $2, run_at = $3 where slot = $1 and run_at is not null`,
+		slot(1), slot(1).Add(time.Minute), slot(3))
+	want["missed"] = "the slot was missed, and caught up on at " + spoken.Instant(slot(3)) + "): it asked for another check"
+	if diff := cmp.Diff(want, told()); diff != "" {
 		t.Error(diff)
 	}
 }

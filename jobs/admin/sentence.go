@@ -151,6 +151,8 @@ func check(e TimelineEntry) string {
 		cmp.Or(e.Runner, "a runner whose name went with the ledger"),
 		spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
+	case e.Run == "by_hand":
+		text += " (run by hand)"
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", spoken.Instant(e.OpenedAt))
 	case e.Run != "" && e.OpenedAt.Sub(e.Slot) > time.Minute:

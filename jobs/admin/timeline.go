@@ -92,8 +92,8 @@ type TimelineEntry struct {
 	KeyBefore string `json:"key_before"`
 	KeyAfter  string `json:"key_after"`
 
-	// The ledger's record of the slot: why it was opened ("run", "catch_up", "by_hand"), when, and when it was
-	// done. Empty: it was not opened, or this entry has no slot.
+	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was done. "by_hand": an
+	// operator had this check run. Empty: it was not opened, or this entry has no slot.
 	Run      string    `json:"run"`
 	OpenedAt time.Time `json:"opened_at,omitzero"`
 	ClosedAt time.Time `json:"closed_at,omitzero"`

@@ -142,7 +142,7 @@ begin
         end if;
     end if;
     if entered and run.kind = 'by_hand' and not by_hand then
-        update prescient.slot_run r set kind = run_kind where r.slot = at;
+        update prescient.slot_run r set kind = run_kind, run_at = now where r.slot = at;
     end if;
     if entered and not first then
         update prescient.slot_run r

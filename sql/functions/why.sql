@@ -7,7 +7,8 @@
 -- row on its way here from another store. slot: the one that the row was in. target: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
--- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the timeline.
+-- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the timeline. run is
+-- by_hand for a check that an operator had run, also if the slot's run or catch-up came later.
 -- hindrance: what keeps a waiting row from its check: paused, unserved (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
@@ -137,16 +138,21 @@ begin
     )
     select
         e.id, e.name, e.item_key, e.at, e.what, e.slot, e.target, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,
-        r.kind, r.opened_at, r.finished_at,
+        -- Of the lateness of a check in a journal, four digits are kept.
+        case
+            when r.run_at > e.slot + e.lateness * (2049 / 2048.0)::double precision then 'by_hand'
+            else r.kind
+        end,
+        coalesce(r.run_at, r.opened_at), r.finished_at,
         case
             when e.what <> 'waiting' then null
             when j.paused_at is not null then 'paused'
             when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days'
                 and not exists (select from prescient.rule u where u.name = j.name) then 'unserved'
             when e.slot > clock_timestamp() then null
-            when r.state = 'open' then 'open'
             when r.state = 'done' then 'straggler'
-            when e.slot < (select prescient.slot_floor(clock_timestamp(), s.width) from prescient.setting s) then 'missed'
+            when r.state = 'open' and (r.kind <> 'by_hand' or e.slot < n.current_slot) then 'open'
+            when r.state is null and e.slot < n.current_slot then 'missed'
         end,
         e.requested_within * interval '1 second',
         e.moved_from,
@@ -154,6 +160,7 @@ begin
     from entry e
     left join prescient.job j on j.job = e.job
     left join prescient.slot_run r on r.slot = e.slot and (e.lateness is not null or e.what = 'waiting')
+    cross join (select prescient.slot_floor(clock_timestamp(), s.width) as current_slot from prescient.setting s) as n
     order by e.begun_at, e.id, e.nth;
 end
 $$;

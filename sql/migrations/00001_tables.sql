@@ -291,6 +291,7 @@ create table prescient.slot_run (
     names       text[]      not null default '{}',
     waited_for  text,
     opened_at   timestamptz not null default clock_timestamp(),
+    run_at      timestamptz,
     worked      interval    not null default '0',
     resumed_at  timestamptz,
     finished_at timestamptz,
@@ -311,6 +312,7 @@ comment on column prescient.slot_run.horizon is 'a transaction that brings rows 
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
 comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; journals hold positions in this list';
 comment on column prescient.slot_run.waited_for is 'the last session whose lock of rows a runner named in its log; null: none';
+comment on column prescient.slot_run.run_at is 'when its run, or catch-up, came to a slot of the kind by_hand; null: it never was one, or still is';
 comment on column prescient.slot_run.worked is 'how long runners worked on it before resumed_at, up to the last outcome';
 comment on column prescient.slot_run.resumed_at is 'when a runner last found it open and without a live runner; null: it was never left';
 comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';

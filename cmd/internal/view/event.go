@@ -67,8 +67,8 @@ type Event struct {
 	KeyBefore string `json:"key_before"`
 	KeyAfter  string `json:"key_after"` // of a check that ended because its row got another key: that key
 
-	// The ledger's record of the slot: why it was opened ("run", "catch_up", "by_hand"), when, and when it was
-	// done. Empty: it was not opened, or this entry has no slot.
+	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was done. "by_hand": an
+	// operator had this check run. Empty: it was not opened, or this entry has no slot.
 	Run string `json:"run"`
 
 	// Hindrance says what blocks a waiting row. Empty: nothing.
