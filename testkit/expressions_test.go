@@ -116,11 +116,12 @@ var scans = map[string]scan{
 		want:  []string{"late 4 03-27 11:00"},
 	},
 	"the table has the name of a type, and columns have names of the rule's queries": {
-		tables: `create table text (id int primary key, at timestamptz, prescient_p text, prescient_value timestamptz);
-			insert into text values (1, '2026-03-27 09:00Z', 'x', null)`,
-		table: "public.text",
+		tables: `create schema shop;
+			create table shop.text (id int primary key, at timestamptz, prescient_p text, prescient_value timestamptz);
+			insert into shop.text values (1, '2026-03-27 09:00Z', 'x', null)`,
+		table: "shop.text",
 		rules: `since: at, done: prescient_value, where: prescient_p <> '', payload: [prescient_p], steps: [{after: 2h, event: late}]`,
-		then:  []string{"1h: insert into text values (2, '2026-03-27 09:00Z', 'x', null)"},
+		then:  []string{"1h: insert into shop.text values (2, '2026-03-27 09:00Z', 'x', null)"},
 		days:  1,
 		want:  []string{"late text/1 03-27 11:00", "late text/2 03-27 11:00"},
 	},

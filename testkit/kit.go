@@ -31,14 +31,15 @@ func NewClock(now time.Time) *Clock { return replay.NewClock(now) }
 type Config struct {
 	// Registry has the jobs that runs know. Register all of them before New. Defaults to no jobs.
 	Registry *jobs.Registry
-	// Start is the first instant of the clock. SQL functions use the database's clock, and move an
-	// instant in its past to the next slot. So a test that calls them begins in the future.
-	// Defaults to the instant of the function Start.
+	// Start is the first instant of the clock. Sessions of other pools than Kit.DB have the clock of the
+	// server, so a test that uses them begins in the server's future. Defaults to the instant of the
+	// function Start.
 	Start time.Time
 	// Width is the width of the slots. Defaults to 15 minutes.
 	Width time.Duration
 	// DB is a database that belongs to the test. New creates prescient's schema in it if it is
-	// missing. Defaults to a new database, which is dropped at the end of the test.
+	// missing. Its SQL has the clock of the server. Defaults to a new database, which is dropped at
+	// the end of the test.
 	DB pgsql.Pool
 	// Schema holds the tables of prescient. Defaults to "prescient".
 	Schema string
@@ -48,7 +49,10 @@ type Config struct {
 // test on an error, so only the test's goroutine may call them. DB, Client, Now and Clock are safe
 // for concurrent use.
 type Kit struct {
-	// DB is the database. The test creates the application's tables in it.
+	// DB is the database. The test creates the application's tables in it. now() in its SQL, also as
+	// the default of a column, is the clock of the kit, unless Config.DB was given. current_timestamp
+	// and clock_timestamp() are those of the server. For that, public comes before pg_catalog in the
+	// search_path, so a table in public must not have the name of a type.
 	DB *sqlx.DB
 	// URL is the URL of the database, for an application that connects itself. Empty if Config.DB
 	// was given.
@@ -75,10 +79,11 @@ func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
 	k := &Kit{DB: pg.Sqlx(cfg.DB), t: t, schema: cfg.Schema, session: &session{}, events: newEvents()}
 	k.registry = cmp.Or(cfg.Registry, jobs.NewRegistry()).Clone()
-	if k.DB == nil {
+	own := k.DB == nil
+	if own {
 		k.URL = pgtest.URL(t)
 		var err error
-		k.DB, err = pgsql.Open(t.Context(), k.URL, pg.Around(k.session.around))
+		k.DB, err = pgsql.Open(t.Context(), k.URL, pg.Around(k.session.around), pgsql.Param("search_path", path))
 		k.must(err)
 		t.Cleanup(func() { _ = k.DB.Close() })
 	}
@@ -97,6 +102,12 @@ func New(t testing.TB, cfg Config) *Kit {
 	})
 	k.must(err)
 	k.Clock, k.Client, k.Runner, k.Ledger = k.replay.Clock, k.replay.Client, k.replay.Runner, k.replay.Ledger
+	set := tellFunctions
+	if own && !pgtest.OnCitus() { // whose workers cannot read a table of another schema
+		set = tellNow
+		k.must(makeNow(t.Context(), k.DB, schema, k.Now()))
+	}
+	k.session.follow(k.Clock, set)
 	return k
 }
 

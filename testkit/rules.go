@@ -20,7 +20,8 @@ import (
 // their steps. It may be called again, with another file.
 //
 // The triggers use the clock of the kit for what is written through kit.DB. Other pools, also that
-// of Config.DB, set it for themselves: set prescient_caller.clock = '2026-03-01 13:15Z'.
+// of Config.DB, set it for themselves: set prescient_caller.clock = '2026-03-01 13:15Z'. The SQL of a
+// rule names all schemas, so its now() is that of the server: use $now.
 func (k *Kit) Rules(path string) {
 	k.t.Helper()
 	in, err := os.Open(path)
@@ -52,7 +53,6 @@ func (k *Kit) Rules(path string) {
 // already.
 func (k *Kit) learnRules(schema pgsql.Schema) {
 	k.t.Helper()
-	k.session.follow(k.Clock)
 	if k.registry.KnowsRules() {
 		return
 	}

@@ -7,15 +7,31 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
 	"github.com/prescient-go/prescient/internal/pqconn"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// session gives the clock of a kit to the sessions of its pool, as the setting that the triggers of
+// session gives the clock of a kit to the sessions of its pool, as the setting that SQL functions and the triggers of
 // rules read. A session is told when the pool lends it.
-type session struct{ clock atomic.Pointer[Clock] }
+type session struct{ clock atomic.Pointer[told] }
 
-// follow gives a clock to the sessions that the pool lends from now on.
-func (s *session) follow(clock *Clock) { s.clock.Store(clock) }
+type told struct {
+	*Clock
+	set string // the statements that tell an instant
+}
+
+// follow gives a clock to the sessions that the pool lends from now on; set has the statements for it.
+func (s *session) follow(clock *Clock, set string) { s.clock.Store(&told{clock, set}) }
+
+// The statements that tell a session the clock, and now() too, if makeNow has made it.
+const (
+	tellFunctions = `set prescient_caller.clock = '%[1]s'`
+	tellNow       = tellFunctions + `;
+		update prescient_testkit.clock set at = '%[1]s', told_at = clock_timestamp() where at <> '%[1]s'`
+)
 
 // around wraps the connections of a connector.
 func (s *session) around(base driver.Connector) driver.Connector { return clockConnector{base, s} }
@@ -58,9 +74,32 @@ func (c *clockConn) tell(ctx context.Context) error {
 	if clock == nil {
 		return nil
 	}
-	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'",
-		clock.Now().Format(time.RFC3339Nano)), nil); err != nil {
+	if _, err := c.ExecContext(ctx, fmt.Sprintf(clock.set, clock.Now().Format(time.RFC3339Nano)), nil); err != nil {
 		return driver.ErrBadConn // the pool opens another one
 	}
 	return nil
+}
+
+// path is the search_path of the kit's pool: the application makes its tables in public, as usual, and now() is found
+// before that of pg_catalog. A parameter of the connection stays when a run resets all settings after a check.
+const path = `"$user", public, prescient_testkit, pg_catalog`
+
+// makeNow makes SQL of the pool tell the clock of the kit: by now(), and by the instants at which rows are enqueued and
+// end. These go on with the time of the server, because an action leaves out what is enqueued later. Leases keep the time
+// of the server. now() reads a table, because a run resets the setting before it records.
+func makeNow(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, now time.Time) error {
+	const script = `
+create schema prescient_testkit;
+create table prescient_testkit.clock as select '%[2]s'::timestamptz as at, clock_timestamp() as told_at;
+create function prescient_testkit.now() returns timestamptz language sql stable as 'select at from prescient_testkit.clock';
+create function prescient_testkit.later() returns timestamptz language sql as
+	'select at + (clock_timestamp() - told_at) from prescient_testkit.clock';
+grant usage on schema prescient_testkit to public;
+grant select on prescient_testkit.clock to public;
+alter table %[1]s.future_job alter column enqueued_at set default prescient_testkit.later();
+alter table %[1]s.future_job_history alter column finished_at set default prescient_testkit.later()`
+	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(script, pq.QuoteIdentifier(string(schema)), now.Format(time.RFC3339Nano)))
+		return err
+	})
 }

@@ -1,0 +1,54 @@
+package testkit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+// Otherwise a test that counts from now() enqueues in the year of the machine, and status says "73 years ago".
+func TestSQLTellsTheTimeOfTheKit(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the kit makes no now() there")
+	registry := jobs.NewRegistry()
+	var seen time.Time
+	registry.Register("order.late", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		return nil, tx.GetContext(ctx, &seen, "select now()")
+	}))
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	kit.DB.MustExec("create table orders (id bigint primary key, placed_at timestamptz not null default now())")
+	begin := kit.Now()
+	kit.Clock.Advance(time.Hour)
+
+	kit.DB.MustExec("insert into orders (id) values (42)")
+	var placed time.Time
+	if err := kit.DB.Get(&placed, "select placed_at from public.orders where placed_at > now() - interval '1 minute'"); err != nil {
+		t.Fatal(err)
+	}
+	kit.DB.MustExec("select prescient.enqueue('order.late', 'orders', '42', check_at => now() + interval '2 hours')")
+	key := jobs.Key{JobExec: "order.late", EntityName: "orders", EntityKey: "42"}
+	waiting := kit.RequireWaiting(key, begin.Add(3*time.Hour))
+	kit.RunAll()
+	ended := kit.RequireEnded(key, jobs.OutcomeDone)
+
+	requested, due := begin.Add(time.Hour), begin.Add(3*time.Hour)
+	if !placed.Equal(requested) || !seen.Equal(due) {
+		t.Errorf("now(): got %s and %s, want %s and %s", placed, seen, requested, due)
+	}
+	for what, at := range map[string]struct{ got, want time.Time }{
+		"the enqueue":            {waiting.EnqueuedAt, requested},
+		"the end":                {ended.EndedAt, due},
+		"the enqueue in history": {ended.EnqueuedAt, requested},
+	} {
+		// The instants that rows have go on with the time of the server.
+		if late := at.got.Sub(at.want); late < 0 || late > 5*time.Minute {
+			t.Errorf("%s: got %s, want %s", what, at.got, at.want)
+		}
+	}
+}
