@@ -102,12 +102,11 @@ func New(t testing.TB, cfg Config) *Kit {
 	})
 	k.must(err)
 	k.Clock, k.Client, k.Runner, k.Ledger = k.replay.Clock, k.replay.Client, k.replay.Runner, k.replay.Ledger
-	set := tellFunctions
-	if own && !pgtest.OnCitus() { // whose workers cannot read a table of another schema
-		set = tellNow
+	virtual := own && !pgtest.OnCitus() // whose workers cannot read a table of another schema
+	if virtual {
 		k.must(makeNow(t.Context(), k.DB, schema, k.Now()))
 	}
-	k.session.follow(k.Clock, set)
+	k.session.follow(k.Clock, virtual)
 	return k
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,22 +17,19 @@ import (
 
 // session gives the clock of a kit to the sessions of its pool, as the setting that SQL functions and the triggers of
 // rules read. A session is told when the pool lends it.
-type session struct{ clock atomic.Pointer[told] }
+type session struct {
+	clock   atomic.Pointer[Clock]
+	virtual bool // there is a now() of the kit
 
-type told struct {
-	*Clock
-	set string // the statements that tell an instant
+	mu   sync.Mutex
+	told time.Time // what now() tells
 }
 
-// follow gives a clock to the sessions that the pool lends from now on; set has the statements for it.
-func (s *session) follow(clock *Clock, set string) { s.clock.Store(&told{clock, set}) }
-
-// The statements that tell a session the clock, and now() too, if makeNow has made it.
-const (
-	tellFunctions = `set prescient_caller.clock = '%[1]s'`
-	tellNow       = tellFunctions + `;
-		update prescient_testkit.clock set at = '%[1]s', told_at = clock_timestamp() where at <> '%[1]s'`
-)
+// follow gives a clock to the sessions that the pool lends from now on. virtual: makeNow has made a now().
+func (s *session) follow(clock *Clock, virtual bool) {
+	s.virtual = virtual
+	s.clock.Store(clock)
+}
 
 // around wraps the connections of a connector.
 func (s *session) around(base driver.Connector) driver.Connector { return clockConnector{base, s} }
@@ -74,9 +72,28 @@ func (c *clockConn) tell(ctx context.Context) error {
 	if clock == nil {
 		return nil
 	}
-	if _, err := c.ExecContext(ctx, fmt.Sprintf(clock.set, clock.Now().Format(time.RFC3339Nano)), nil); err != nil {
+	now := clock.Now()
+	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'", now.Format(time.RFC3339Nano)), nil); err != nil {
 		return driver.ErrBadConn // the pool opens another one
 	}
+	if c.session.virtual {
+		return c.tellNow(ctx, now)
+	}
+	return nil
+}
+
+// tellNow sets the instant of now(), if it has not told that already.
+func (c *clockConn) tellNow(ctx context.Context, now time.Time) error {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	if c.session.told.Equal(now) {
+		return nil
+	}
+	const set = "update prescient_testkit.clock set at = '%s', told_at = clock_timestamp()"
+	if _, err := c.ExecContext(ctx, fmt.Sprintf(set, now.Format(time.RFC3339Nano)), nil); err != nil {
+		return driver.ErrBadConn
+	}
+	c.session.told = now
 	return nil
 }
 
