@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
@@ -123,10 +124,6 @@ func sound(err error) (safe error) {
 // errNone is an error that no function returns. errors.Is with it calls the methods of the whole chain of an error.
 var errNone = errors.New("no error")
 
-// ErrDefer is the error of a row that could not be checked yet. The row waits for the next slot. This does not count
-// as an error of the row.
-var ErrDefer = errors.New("the check is deferred to the next slot")
-
 // ErrGiveUp matches each error of GiveUp in errors.Is.
 var ErrGiveUp = errors.New("the check has failed for good")
 
@@ -221,9 +218,9 @@ func (r *Registry) StartSpan(
 	return ctx, func(error, ...slog.Attr) {}
 }
 
-// EnqueueStatement returns the statement that enqueues requests as Client.EnqueueMany does with Keep, for a message
-// with other statements. The requests must be valid: neither a check nor a middleware sees them. clock is the present
-// of a replay; nil asks the database.
-func EnqueueStatement(list []Request, clock any) (pg.Statement, []any) {
+// EnqueueStatement returns the statement that enqueues the requests of results of the job, as Client.EnqueueMany does with
+// Keep, for a message with other statements. The requests must be valid: neither a check nor a middleware sees them.
+// clock is the present of a replay; nil asks the database. It is for prescient's packages alone.
+func (d *Definition) EnqueueStatement(_ reserved.Caller, list []Request, clock any) (pg.Statement, []any) {
 	return pg.EnqueueMany, columns(list, Keep, clock)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/reserved"
 )
 
 // FutureJob is a row of the table future_job: a check that waits, as its function, Client.Related
@@ -84,11 +86,11 @@ func Payload[T any](j FutureJob) (T, error) {
 }
 
 // scanJob reads a row of the statement job_related.
-func scanJob(row *sql.Rows, j *FutureJob) error { return ScanJob(row, j) }
+func scanJob(row *sql.Rows, j *FutureJob) error { return j.ReadRow(reserved.Caller{}, row) }
 
-// ScanJob reads a row that begins with the columns of a future job; more takes the columns after
-// them. It is for the statements of this module.
-func ScanJob(row *sql.Rows, j *FutureJob, more ...any) error {
+// ReadRow reads a row of a statement of prescient that begins with the columns of a future job; more
+// takes the columns after them. It is for prescient's packages alone.
+func (j *FutureJob) ReadRow(_ reserved.Caller, row *sql.Rows, more ...any) error {
 	var spent int64
 	dest := []any{
 		&j.ID, &j.JobExec, &j.NextCheckAt, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -146,7 +147,7 @@ func (d *Definition) checkEach(ctx context.Context, tx *sqlx.Tx, job FutureJob) 
 		switch {
 		case err != nil: // the transaction cannot go on
 			return Result{}, err
-		case errors.Is(result.Err, ErrDefer), errors.Is(result.Err, ErrGiveUp): // its own row says so again
+		case errors.Is(result.Err, leave.ErrToSlot), errors.Is(result.Err, ErrGiveUp): // its own row says so again
 		case result.Err != nil:
 			done.Failed = plain.ErrorText(result.Err)
 		default:

@@ -212,7 +212,7 @@ func (r *Registry) add(d *Definition, h handler, opts []Option) {
 }
 
 func (r *Registry) insert(d *Definition, h handler, opts []Option) {
-	err := ValidateName(d.Name)
+	err := checkJob(d.Name)
 	must(d, err == nil, "%v", err)
 	must(d, h.bad == nil, "%v", h.bad)
 	must(d, !h.isNil(), "the function is nil")

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/internal/payload"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -158,15 +159,17 @@ func validatePayload(text json.RawMessage, most int) error {
 
 func (k Key) validate() error {
 	return errors.Join(
-		ValidateName(k.JobExec),
+		checkJob(k.JobExec),
 		checkEntityName(k.EntityName),
 		checkEntityKey(k.EntityKey),
 		checkName("item_key", k.ItemKey, 0, maxKey),
 	)
 }
 
-// ValidateName returns a FieldError for a text that cannot be the name of a job.
-func ValidateName(name string) error { return checkName("job_exec", name, 1, maxName) }
+// ValidateJob returns a FieldError if JobExec cannot be the name of a job. It is for prescient's packages alone.
+func (k Key) ValidateJob(_ reserved.Caller) error { return checkJob(k.JobExec) }
+
+func checkJob(name string) error { return checkName("job_exec", name, 1, maxName) }
 
 func checkEntityName(name string) error { return checkName("entity_name", name, 1, maxName) }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
@@ -88,7 +89,7 @@ func PastDeadline(d *jobs.Definition, m Moment) bool {
 // After judges the result of a check. An error overrides everything else that was returned.
 func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
 	switch {
-	case errors.Is(err, jobs.ErrDefer):
+	case errors.Is(err, leave.ErrToSlot):
 		return Defer(m)
 	case err != nil:
 		return failed(d, m, job, err)

@@ -11,3 +11,7 @@ var ErrToNext = errors.New("the row is left to the next call")
 // ErrAlone leaves rows to calls of their own, one row a call, such as rows whose work takes long. Such a call locks no
 // other row. A call may leave out all of its rows so, unless it has only one.
 var ErrAlone = errors.New("the row is left to a call of its own")
+
+// ErrToSlot leaves a row to the next slot, because it could not be checked yet. This does not count as an error of the
+// row.
+var ErrToSlot = errors.New("the check is deferred to the next slot")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -49,7 +50,7 @@ func rows[T any](
 }
 
 // scanJob reads a row of the statements job_list or job_show.
-func scanJob(row *sql.Rows, j *jobs.FutureJob) error { return jobs.ScanJob(row, j) }
+func scanJob(row *sql.Rows, j *jobs.FutureJob) error { return j.ReadRow(reserved.Caller{}, row) }
 
 func nullable(s string) sql.NullString {
 	return sql.NullString{String: s, Valid: s != ""}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -110,7 +111,7 @@ func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64
 	var attempts []byte
 	var ack string
-	err := jobs.ScanJob(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
+	err := e.ReadRow(reserved.Caller{}, row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
 	}

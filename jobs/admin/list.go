@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -49,7 +50,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 		job int64
 	}
 	waiting, err := rows(ctx, c, db, pg.JobList, args, func(row *sql.Rows, v *numbered) error {
-		return jobs.ScanJob(row, &v.FutureJob, &v.job)
+		return v.ReadRow(reserved.Caller{}, row, &v.job)
 	})
 	if err != nil {
 		return nil, Position{}, fmt.Errorf("list checks: %w", err)

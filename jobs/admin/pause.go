@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) setPaused(
 	ctx context.Context, db jobs.DB, verb string, stmt pg.Statement, jobExec string,
 ) (bool, error) {
 	var changed string
-	err := jobs.ValidateName(jobExec)
+	err := jobs.Key{JobExec: jobExec}.ValidateJob(reserved.Caller{})
 	if err == nil {
 		err = c.row(ctx, db, stmt, []any{jobExec}, &changed)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -48,7 +49,7 @@ const (
 
 // errLocked is the error of the rows of a table that another session has locked, such as with vacuum
 // full or alter table.
-var errLocked = fmt.Errorf("the table is locked: %w", jobs.ErrDefer)
+var errLocked = fmt.Errorf("the table is locked: %w", leave.ErrToSlot)
 
 // read reads the rows of the table for the keys of rows of the page. It returns errLocked if the table is
 // locked.

@@ -89,7 +89,7 @@ func (a Act) check(payload json.RawMessage) error {
 	if problem := message.CheckReceiver(a.Notify); problem != "" {
 		field("notify", "%s", problem)
 	}
-	if wrong, is := errors.AsType[*jobs.FieldError](jobs.ValidateName(a.Job)); is && a.Job != "" {
+	if wrong, is := errors.AsType[*jobs.FieldError](jobs.Key{JobExec: a.Job}.ValidateJob(reserved.Caller{})); is && a.Job != "" {
 		field("job", "%s", wrong.Message)
 	}
 	if reserved.IsJob(a.Job) {

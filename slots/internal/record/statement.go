@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
@@ -299,7 +300,7 @@ func (w *Writer) addEnqueued(m *pg.Message, locked []row.Outcome) {
 	}
 	for _, number := range numbers {
 		m.Do(NameActor(w.Jobs[number].Name))
-		stmt, args := jobs.EnqueueStatement(lists[number], w.Clock())
+		stmt, args := w.Jobs[number].EnqueueStatement(reserved.Caller{}, lists[number], w.Clock())
 		m.Add(stmt.In(w.Server.Schema), args, db.Nothing)
 	}
 	for i := range locked {
