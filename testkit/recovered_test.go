@@ -110,22 +110,7 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, kind text default 'a'); create table closed (id bigint, at timestamptz)")
 			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, recovered: {event: recovered}, "+test.rule+"}]"))
 			kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", start)
-			for quarter := range 4 * 60 {
-				hour := float64(quarter) / 4
-				kit.RunUntil(start.Add(time.Duration(quarter) * 15 * time.Minute))
-				for at, statement := range test.script {
-					if at >= hour && at < hour+0.25 {
-						kit.RunUntil(start.Add(time.Duration(at*60) * time.Minute))
-						var args []any
-						if strings.Contains(statement, "$1") {
-							args = append(args, kit.Now())
-						}
-						for one := range strings.SplitSeq(statement, "; ") {
-							kit.DB.MustExec(one, args[:min(len(args), strings.Count(one, "$1"))]...)
-						}
-					}
-				}
-			}
+			runScript(kit, start, test.script)
 			var got []string
 			for _, e := range kit.Events() {
 				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.PublishedAt.Sub(start).Hours()))
@@ -134,6 +119,27 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// runScript runs statements at hours after the start, until hour 60. $1 is the instant.
+func runScript(kit *testkit.Kit, start time.Time, script map[float64]string) {
+	for quarter := range 4 * 60 {
+		hour := float64(quarter) / 4
+		kit.RunUntil(start.Add(time.Duration(quarter) * 15 * time.Minute))
+		for at, statement := range script {
+			if at < hour || at >= hour+0.25 {
+				continue
+			}
+			kit.RunUntil(start.Add(time.Duration(at*60) * time.Minute))
+			for one := range strings.SplitSeq(statement, "; ") {
+				if strings.Contains(one, "$1") {
+					kit.DB.MustExec(one, kit.Now())
+				} else {
+					kit.DB.MustExec(one)
+				}
+			}
+		}
 	}
 }
 

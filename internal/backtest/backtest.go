@@ -74,7 +74,8 @@ type test struct {
 
 	rows    int64
 	tallies []*tally // of the steps, then of the alternatives
-	over    *tally   // of the event of Rule.Recovered; nil: the rule has none
+	over    *tally   // of Rule.Recovered; nil: the rule has none
+	met     *tally   // of Rule.Met; nil: the rule has none
 	fired   []Fired
 	record  *record
 }
@@ -117,9 +118,12 @@ func (c Config) calendar(r rule.Rule) string {
 
 // reset forgets the rows of a transaction that failed.
 func (t *test) reset() {
-	t.rows, t.fired, t.tallies, t.over = 0, []Fired{}, nil, nil
-	if t.rule.Rule.Recovered != (rule.Recovered{}) {
+	t.rows, t.fired, t.tallies, t.over, t.met = 0, []Fired{}, nil, nil, nil
+	if t.rule.Rule.Recovered != (rule.Act{}) {
 		t.over = newTally(Step{Name: rule.RecoveredStep, When: "when it is over"})
+	}
+	if t.rule.Rule.Met != (rule.Act{}) {
+		t.met = newTally(Step{Name: rule.MetStep, When: "when it is done in time"})
 	}
 	for _, s := range t.rule.Rule.Steps {
 		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, When: s.When()}))
@@ -257,6 +261,9 @@ func (t *test) row(r past) error {
 	if t.over != nil && waits {
 		t.recovered(r, alarmed)
 	}
+	if t.met != nil && waits && !alarmed {
+		t.inTime(r)
+	}
 	return nil
 }
 
@@ -307,12 +314,12 @@ func (t *test) step(i int, r past) (is outcome, err error) {
 func (t *test) fire(of *tally, f Fired) {
 	f.Step = of.Name
 	of.fire(f)
-	if t.cfg.List && (f.index < len(t.rule.Rule.Steps) || of == t.over) {
+	if t.cfg.List && (f.index < len(t.rule.Rule.Steps) || of == t.over || of == t.met) {
 		t.fired = append(t.fired, f)
 	}
 }
 
-// recovered counts a row for the event of Rule.Recovered. alarmed tells that a step has fired.
+// recovered counts a row for Rule.Recovered. alarmed tells that a step has fired.
 func (t *test) recovered(r past, alarmed bool) {
 	month := t.over.month(r.since)
 	ended := r.done.Valid && !r.done.Time.After(t.cfg.Now)
@@ -332,6 +339,28 @@ func (t *test) recovered(r past, alarmed bool) {
 	})
 }
 
+// inTime counts a row for which no step has fired for Rule.Met. One that was always done has never waited.
+func (t *test) inTime(r past) {
+	if r.done.Valid && r.done.Time.Year() <= 1 {
+		return
+	}
+	month := t.met.month(r.since)
+	was, recorded := r.fired[rule.MetStep]
+	at := r.done.Time
+	switch ended := r.done.Valid && !at.After(t.cfg.Now); {
+	case recorded && !ended:
+		at = was.at
+	case !ended:
+		month.end(false, !r.doneNow && r.about)
+		return
+	}
+	month.add(1, recorded)
+	t.record.lacks(t.met, r.key, recorded)
+	t.fire(t.met, Fired{
+		Key: r.key, Due: at.UTC(), Slot: t.cfg.Grid.Ceil(at).UTC(), Number: 1, index: len(t.rule.Rule.Steps) + 1,
+	})
+}
+
 func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
@@ -346,8 +375,10 @@ func (t *test) report() Report {
 			r.Alternatives = append(r.Alternatives, tally.step())
 		}
 	}
-	if t.over != nil {
-		r.Steps = append(r.Steps, t.over.step())
+	for _, tally := range []*tally{t.over, t.met} {
+		if tally != nil {
+			r.Steps = append(r.Steps, tally.step())
+		}
 	}
 	return r
 }

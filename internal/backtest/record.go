@@ -96,7 +96,7 @@ func (r *record) lacks(of *tally, key string, recorded bool) {
 
 // knows reports whether the record has the firings of a step.
 func (r *record) knows(step string) bool {
-	return r != nil && (slices.Contains(r.of.Steps, step) || step == rule.RecoveredStep)
+	return r != nil && (slices.Contains(r.of.Steps, step) || step == rule.RecoveredStep || step == rule.MetStep)
 }
 
 // waits leaves it to the history of a row whether a step fired. False: nothing is known of the step.

@@ -15,8 +15,8 @@ type Report struct {
 	Rows int64 `json:"rows"`
 	// Recorded tells that the rule is applied with a step of these times: what it has fired counts.
 	Recorded bool `json:"recorded"`
-	// Steps has each step. The last one stands for the event of Rule.Recovered, if the rule has it: it fires for rows that
-	// are done after a step has fired.
+	// Steps has each step. Two more stand for Rule.Recovered and Rule.Met, if the rule has them: the first one fires for
+	// rows that are done after a step has fired, and the second one for rows that are done in time.
 	Steps []Step `json:"steps"`
 	// Alternatives say what other delays would have done, each as the only step.
 	Alternatives []Step `json:"alternatives"`

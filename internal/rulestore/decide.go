@@ -82,7 +82,7 @@ func (d decider) decide(r row) decision {
 	memory := rule.Memory{Fired: r.occurrences(), From: r.from, Came: d.now}
 	read := rule.Row{
 		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Lengths: r.lengths,
-		Paused: r.paused, Pauses: r.pauses,
+		DoneAt: r.doneAt, Paused: r.paused, Pauses: r.pauses,
 	}
 	is, err := d.Decide(read, memory, moment)
 	if err != nil || r.waits && !r.counts {
@@ -106,7 +106,7 @@ func (d decider) decide(r row) decision {
 		// When the other table starts the clock, steps may have passed before the row came.
 		what.came = d.now
 	}
-	if d.Rule.Recovered != (rule.Recovered{}) && r.waits && len(r.fired) > 0 && r.slot.Before(what.at) {
+	if d.Rule.Recovered != (rule.Act{}) && r.waits && len(r.fired) > 0 && r.slot.Before(what.at) {
 		what.at = r.slot // it may wait for the end of what let steps fire
 	}
 	return what

@@ -79,7 +79,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	if len(r.rule.Also) > 0 && len(u.looked) == 0 {
 		r.wrong("also", "no expression of the rule reads another table: leave it out")
 	}
-	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
+	switch recovers := r.rule.Recovered != (rule.Act{}); {
 	case r.rule.Recheck.Duration == 0 || f.SinceMoves() || recovers && f.EndLookup():
 	case recovers:
 		r.wrong("recheck", "is for a since or a done that another table can change: leave it out")

@@ -128,7 +128,8 @@ func (f *forecast) named(names []string) map[int]bool {
 // among those that are spread does not count.
 func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, at time.Time) {
 	alone := d.Decider
-	alone.Facts, alone.Rule.Recovered = expr.Facts{}, rule.Recovered{} // no look at other tables between the steps
+	alone.Facts = expr.Facts{} // no look at other tables between the steps
+	alone.Rule.Recovered, alone.Rule.Met = rule.Act{}, rule.Act{}
 	read := rule.Row{
 		Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths, Pauses: r.pauses,
 	}

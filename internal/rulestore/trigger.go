@@ -226,9 +226,14 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		}
 		resume = append(resume, at)
 	}
-	ends := "null::timestamptz"
-	if u.Rule.Recovered != (rule.Recovered{}) {
+	ends, begins := "null::timestamptz", "least("+strings.Join(steps, ", ")+")"
+	recovers, meets := u.Rule.Recovered != (rule.Act{}), u.Rule.Met != (rule.Act{})
+	if recovers || meets {
 		ends = u.Facts.RowDoneAtSQL()
+	}
+	if meets { // the check looks at the row when it is done
+		begins = fmt.Sprintf("case when %s is not null then least(%[1]s, %s) end", begins, ends)
+		resume = append(resume, "new_ends")
 	}
 	every, changes, forget, held, first := "null::text[]", "false", "", "null::text[]", "r.first"
 	if columns := u.Facts.Changed; len(columns) > 0 {
@@ -266,7 +271,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{forget_many}", strings.ReplaceAll(forget, "%s", "keys"),
 		"{forget_one}", strings.ReplaceAll(forget, "%s", "array[key]"),
 		"{starts}", fmt.Sprint(u.Facts.SinceLookup()),
-		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
+		"{begins}", begins, "{recovers}", fmt.Sprint(recovers), "{meets}", fmt.Sprint(meets),
+		"{at_once}", fmt.Sprint(u.Rule.AtOnce),
 		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
 		"{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
 	}

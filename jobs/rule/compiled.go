@@ -26,10 +26,10 @@ type compiled struct {
 	query  string     // for the rows of keys
 	asks   bool       // the query has the instant as a second parameter
 	sql    []prepared // of each step; empty: none
-	// notify has the message of each step, and recovered that of Rule.Recovered. Nil: none.
-	notify    []*notifier
-	recovered *notifier
-	clocks    *clocks
+	// notify has the message of each step, recovered that of Rule.Recovered, and met that of Rule.Met. Nil: none.
+	notify         []*notifier
+	recovered, met *notifier
+	clocks         *clocks
 	// again tells that a step had fired for a row at its first check, see page.remember.
 	again atomic.Bool
 	pace  pace // of its statements
@@ -97,6 +97,7 @@ func compile(definition string) (*compiled, error) {
 		r.notify = append(r.notify, newNotifier(s.Notify, stepText))
 	}
 	r.recovered = newNotifier(r.Rule.Recovered.Notify, overText)
+	r.met = newNotifier(r.Rule.Met.Notify, metText)
 	if r.clocks, err = clocksOf(r.Rule.Timezone); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,8 @@ type Memory struct {
 	From time.Time
 	// Came is when the row came to the rule, if a step may have passed then. Zero: none had.
 	Came time.Time
+	// First is the first slot for which the row has waited. Zero: it is not known. It decides with Rule.Met.
+	First time.Time
 	// Starts are the starts of the clock for which a step has fired since the rule has Recovered.
 	Starts []Start
 }
@@ -73,8 +75,9 @@ type Decision struct {
 	Found string
 	// Due are the occurrences that fire, the earliest first.
 	Due []Due
-	// Over are the starts of the clock of which the event of Rule.Recovered tells.
+	// Over are the starts of the clock of which Rule.Recovered tells. Met tells that Rule.Met follows.
 	Over []time.Time
+	Met  bool
 	// Passed tells that a step that has not fired had passed when the row came to the rule.
 	Passed bool
 	// LeftOut are occurrences that do not fire: Rule.Overdue leaves them out, or they come before one that has fired.
@@ -97,10 +100,11 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 		is.Next = d.recheck(at)
 	case !row.About || !row.Counts:
 		is.Found = foundOutside
-	case row.Done && !row.DoneAt.IsZero():
-		is.Found = foundDone + " at " + row.DoneAt.UTC().Format(time.RFC3339Nano)
 	case row.Done:
-		is.Found = foundDone
+		is.Met = d.inTime(row, m)
+		if is.Found = foundDone; !row.DoneAt.IsZero() {
+			is.Found += " at " + row.DoneAt.UTC().Format(time.RFC3339Nano)
+		}
 	case row.Paused:
 		is.Next = d.watch(row, m, at, at.Now.Add(pausedFor), false)
 	default:
@@ -160,10 +164,32 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 // the row only waits, and keeps what is known of it.
 const pausedFor = day
 
-// watch returns the earlier one of an instant and of when the event of Rule.Recovered may follow. fires tells that
-// steps fire now.
+// inTime reports whether Rule.Met follows if a row is done: no step has fired since the clock started, Met has not
+// followed, and no step has passed without firing, because the row came late or waits since then only.
+func (d Decider) inTime(row Row, m Memory) bool {
+	if d.Rule.Met == (Act{}) || len(m.Fired) > 0 {
+		return false
+	}
+	passed := m.From // a step before it has passed
+	if !m.Came.IsZero() {
+		passed = grid.Later(passed, FirstToCome(d.Grid, m.Came))
+	}
+	for _, at := range []time.Time{m.First, row.DoneAt} { // a step of the same slot has not
+		if !at.IsZero() {
+			passed = grid.Later(passed, d.Grid.Floor(at.Add(-time.Microsecond)).Add(time.Microsecond))
+		}
+	}
+	_, last := d.Timing.For(row.Lengths, row.Pauses).LastBefore(row.Since, passed)
+	return last.Number == 0
+}
+
+// watch returns the earlier one of an instant and of when Rule.Recovered or Rule.Met may follow. fires tells that steps
+// fire now.
 func (d Decider) watch(row Row, m Memory, at Moment, next time.Time, fires bool) time.Time {
-	if d.Rule.Recovered == (Recovered{}) || !watched(m.Starts, row.Since, fires) {
+	if !row.DoneAt.IsZero() && !fires && d.inTime(row, m) {
+		next = earlier(next, row.DoneAt)
+	}
+	if d.Rule.Recovered == (Act{}) || !watched(m.Starts, row.Since, fires) {
 		return next
 	}
 	if !row.DoneAt.IsZero() {

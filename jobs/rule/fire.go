@@ -31,7 +31,7 @@ func (p *page) fire(ctx context.Context) error {
 	var acting []int
 	for i := range p.rows {
 		p.prepare(i)
-		if is := p.turns[i].is; p.results[i].Err == nil && len(is.Due)+len(is.Over) > 0 {
+		if is := p.turns[i].is; p.results[i].Err == nil && (len(is.Due)+len(is.Over) > 0 || is.Met) {
 			acting = append(acting, i)
 		}
 	}
@@ -73,7 +73,7 @@ func (p *page) prepare(i int) {
 	if p.results[i].Err != nil {
 		return
 	}
-	err := p.tellRecovered(i)
+	err := p.after(i)
 	for _, d := range p.turns[i].is.Due {
 		if err == nil {
 			err = p.prepareStep(i, &p.rule.Rule.Steps[d.Step], d)
@@ -86,7 +86,7 @@ func (p *page) prepare(i int) {
 
 // prepareStep makes the event and the check of a step.
 func (p *page) prepareStep(i int, s *Step, d Due) error {
-	row, t := p.rows[i], &p.turns[i]
+	t := &p.turns[i]
 	if t.seen.large {
 		return p.tooLarge(i)
 	}
@@ -105,15 +105,22 @@ func (p *page) prepareStep(i int, s *Step, d Due) error {
 		}
 		t.events = append(t.events, *told)
 	}
-	if s.Job != "" {
-		job := jobs.Request{
-			JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
-		}
-		if err := job.Validate(); err != nil {
-			return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
-		}
-		p.results[i].Enqueue = append(p.results[i].Enqueue, job)
+	return p.enqueue(i, s.Name, s.Job, p.data(i, s, d))
+}
+
+// enqueue enqueues the job of a step for the same entity, if it has one.
+func (p *page) enqueue(i int, step, job string, data json.RawMessage) error {
+	if job == "" {
+		return nil
 	}
+	row := p.rows[i]
+	request := jobs.Request{
+		JobExec: job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: data,
+	}
+	if err := request.Validate(); err != nil {
+		return fmt.Errorf("enqueue the job of step %s: %w", step, err)
+	}
+	p.results[i].Enqueue = append(p.results[i].Enqueue, request)
 	return nil
 }
 

@@ -195,11 +195,13 @@ func newNotifier(n Notify, otherwise string) *notifier {
 	return c
 }
 
-// The default texts of a step, and of Rule.Recovered.
+// The default texts of a step, of Rule.Recovered, and of Rule.Met.
 const (
 	stepText = "{{.rule}}: {{.entity}} {{.key}} has waited since {{.since}} (step {{.step}}, {{.when}})" +
 		"{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
 	overText = "{{.rule}}: {{.entity}} {{.key}}, which had waited since {{.since}}, is over: {{.when}}, at {{.at}}" +
+		"{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
+	metText = "{{.rule}}: {{.entity}} {{.key}}, which had waited since {{.since}}, is done in time, at {{.at}}" +
 		"{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
 )
 

@@ -161,7 +161,7 @@ func TestPlanChecksTheTextOfAMessage(t *testing.T) {
 		}
 	}
 	for over, want := range map[string]string{
-		"{notify: ops}": "", "{event: a, notify: ops, text: over}": "", "{}": "", "{event: a, text: over}": "recovered: text: needs notify:", "{text: }": "want the type of an event, or a receiver",
+		"{notify: ops}": "", "{event: a, notify: ops, text: over}": "", "{}": "", "{event: a, text: over}": "recovered: text: needs notify:", "{text: }": "want the type of an event, a job or a receiver",
 	} {
 		text := "rules: [{name: a, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 2d, event: a}], recovered: " + over + "}]"
 		_, err := rule.Parse(strings.NewReader(text))

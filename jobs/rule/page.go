@@ -76,7 +76,7 @@ const (
 // It leaves out rows that are open at their first check: nearly always no step has fired for them. If
 // one has, record finds out, and the engine divides the call. From then on, remember reads all rows.
 func (p *page) remember(ctx context.Context) error {
-	recovers := p.rule.Rule.Recovered != (Recovered{})
+	recovers := p.rule.Rule.Recovered != (Act{})
 	all := len(p.rows) == 1 || p.rule.again.Load() || recovers
 	of := make(map[string]int, len(p.rows))
 	var keys []string
@@ -152,6 +152,7 @@ func (p *page) plan(i int) {
 	if was.Came != nil {
 		t.memory.Came = *was.Came
 	}
+	t.memory.First = row.FirstCheckAt
 	if t.is, err = p.rule.decider(p.grid).Decide(t.seen.Row, t.memory, p.moment(row)); err != nil {
 		p.results[i].Err = err
 		return
@@ -228,6 +229,9 @@ func (p *page) record(ctx context.Context) error {
 		}
 		for _, at := range t.is.Over {
 			add(at, RecoveredStep, 1, time.Time{})
+		}
+		if t.is.Met {
+			add(t.seen.Since, MetStep, 1, time.Time{})
 		}
 		for _, d := range t.is.Due {
 			name := p.rule.Rule.Steps[d.Step].Name

@@ -252,7 +252,7 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 
 var ruleFields = []string{
 	"name", "table", "key", "entity", "since", "done", "where", "pause", "payload", "timezone", "also", "recheck", "steps",
-	"recovered", "overdue", "cancel", "role",
+	"recovered", "met", "overdue", "cancel", "role",
 }
 
 // one reads a rule.
@@ -286,7 +286,9 @@ func (r *reader) one(node *yaml.Node) Rule {
 		case "also":
 			rule.Also = r.also(p.value, &rule)
 		case "recovered":
-			rule.Recovered = r.recovered(p.value)
+			rule.Recovered = r.act(p.value, field)
+		case "met":
+			rule.Met = r.act(p.value, field)
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
 		case "recheck":
@@ -420,18 +422,18 @@ func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
 	return list
 }
 
-// recovered reads the event and the message that follow the steps.
-func (r *reader) recovered(node *yaml.Node) (over Recovered) {
-	texts := over.texts()
-	texts["event"] = &over.Event
-	for _, p := range r.mapping(node, "recovered", append([]string{"event"}, notifyFields...)) {
-		*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path("recovered", p.key.Value)))
+// act reads what follows the end of a wait.
+func (r *reader) act(node *yaml.Node, field string) (act Act) {
+	texts := act.texts()
+	texts["event"], texts["job"] = &act.Event, &act.Job
+	for _, p := range r.mapping(node, field, append([]string{"event", "job"}, notifyFields...)) {
+		*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path(field, p.key.Value)))
 	}
-	if over.Event == "" && over.Receiver == "" && node.Kind == yaml.MappingNode {
-		r.wrong(node.Line, "recovered", "want the type of an event, or a receiver, such as {event: order.shipped} or "+
+	if act.Event == "" && act.Job == "" && act.Receiver == "" && node.Kind == yaml.MappingNode {
+		r.wrong(node.Line, field, "want the type of an event, a job or a receiver, such as {event: order.shipped} or "+
 			"{notify: ops}")
 	}
-	return over
+	return act
 }
 
 // unread is the delay of a step whose delay is missing or cannot be read.

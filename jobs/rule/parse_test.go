@@ -44,7 +44,7 @@ func TestAFileIsRead(t *testing.T) {
 		Rules: []rule.Rule{{
 			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
 			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer_id", "amount"}, Line: 4,
-			Recovered: rule.Recovered{Event: "order.shipped.late"}, Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
+			Recovered: rule.Act{Event: "order.shipped.late"}, Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
 			Steps: []rule.Step{
 				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 13},
 				{Name: "order.unshipped.final", After: rule.Delay{BusinessDays: 3}, Calendar: "berlin", Event: "order.unshipped.final", Line: 14},
@@ -140,7 +140,12 @@ func parse(t *testing.T, fields string) rule.File {
 func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, pause, payload, timezone, also, recheck, steps, recovered, overdue, cancel, role`,
+		`met: {}`:                                         `line 3: rule r: met: want the type of an event, a job or a receiver, such as {event: order.shipped}`,
+		"met: {event: b}\ncancel: at-once":                `line 3: rule r: met: a check tells that a row is done in time, and cancel: at-once cancels the check of a row that is done: leave out cancel`,
+		`met: {notify: ops, text: "{{.nothing}}"}`:        `line 3: rule r: met: text: there is no .nothing: want one of .rule`,
+		"met: {job: b}\nsteps: [{after: 1h, event: met}]": `line 4: rule r: steps[1].name: "met" is the name of what follows with met: give the step another name`,
+
+		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, pause, payload, timezone, also, recheck, steps, recovered, met, overdue, cancel, role`,
 		"payload: [{id: a}, {id: b}]":       `payload[2].id: is there twice`,
 		"payload: [id, {id: b}]":            `payload[2].id: is there twice`,
 		"payload: [{'': b}]":                `payload[1]: the name of a value is empty`,
@@ -166,7 +171,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`overdue: spread 0`:                 `overdue: "spread 0": want fire`,
 		`overdue: fire 8`:                   `overdue: "fire 8": want fire`,
 		`recovered: fine`:                   `line 3: rule r: recovered: want fields, such as name: value, not "fine"`,
-		`recovered: {}`:                     `line 3: rule r: recovered: want the type of an event, or a receiver, such as {event: order.shipped} or {notify: ops}`,
+		`recovered: {}`:                     `line 3: rule r: recovered: want the type of an event, a job or a receiver, such as {event: order.shipped} or {notify: ops}`,
 		`recovered: {sql: select 1}`:        `line 3: rule r: recovered.sql: there is no such field: want one of event`,
 		`recovered: {event: "a\nb"}`:        `line 3: rule r: recovered: event: must be at most 1000 bytes of text without control characters`,
 		`overdue: last 8`:                   `overdue: "last 8": want fire`,
@@ -190,7 +195,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: 1h, delete: true}]`:             `rule r: steps[1].delete: there is no such field: want one of after, before, every, times, calendar, event, sql, job, name, notify, text, to, digest. A step deletes its row with sql: delete from TABLE where KEY = $key`,
 		`steps: [{after: 1h, event: e, at: 5}]`:          `line 3: rule r: steps[1].at: there is no such field`,
 
-		"recovered: {event: b}\nsteps: [{after: 1h, event: recovered}]": `line 4: rule r: steps[1].name: "recovered" is the name of what recovered publishes: give the step another name`,
+		"recovered: {event: b}\nsteps: [{after: 1h, event: recovered}]": `line 4: rule r: steps[1].name: "recovered" is the name of what follows with recovered: give the step another name`,
 
 		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}": `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
 

@@ -93,8 +93,10 @@ type Rule struct {
 	Steps []Step `json:"steps"`
 	// Overdue says what becomes of steps that have passed when a row comes to the rule.
 	Overdue Overdue `json:"overdue,omitzero"`
-	// Recovered is an event that follows when a row for which a step has fired is done, or when its clock has moved.
-	Recovered Recovered `json:"recovered,omitzero"`
+	// Recovered follows when a row for which a step has fired is done, or when its clock has moved.
+	Recovered Act `json:"recovered,omitzero"`
+	// Met follows when a row is done in time: no step has fired, and none was left out.
+	Met Act `json:"met,omitzero"`
 	// AtOnce ends the wait of a row in the transaction in which Done becomes true. Otherwise a check
 	// looks at Done when a step is due.
 	AtOnce bool `json:"at_once,omitempty"`

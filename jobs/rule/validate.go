@@ -68,11 +68,20 @@ func (r *Rule) complete() (errs []error) {
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")
 	}
-	if problem := checkEvent(r.Recovered.Event); problem != "" {
-		wrong("recovered", "event: %s", problem)
+	for field, act := range r.follows() {
+		if problem := checkEvent(act.Event); problem != "" {
+			wrong(field, "event: %s", problem)
+		}
+		if problem := checkName(act.Job); problem != "" {
+			wrong(field, "job: %s", problem)
+		}
+		for of, problem := range act.check(r.fields()) {
+			wrong(field, "%s: %s", of, problem)
+		}
 	}
-	for field, problem := range r.Recovered.check(r.fields()) {
-		wrong("recovered", "%s: %s", field, problem)
+	if r.AtOnce && r.Met != (Act{}) {
+		wrong("met", "a check tells that a row is done in time, and cancel: at-once cancels the check of a row that is "+
+			"done: leave out cancel")
 	}
 	return append(errs, r.checkActions()...)
 }
@@ -116,8 +125,8 @@ func (r *Rule) checkActions() (errs []error) {
 		if problem := checkEvent(s.Event); problem != "" {
 			wrong("event", "%s", problem)
 		}
-		if s.Name == RecoveredStep && r.Recovered != (Recovered{}) {
-			wrong("name", "%q is the name of what recovered publishes: give the step another name", s.Name)
+		if r.follows()[s.Name] != (Act{}) {
+			wrong("name", "%q is the name of what follows with %[1]s: give the step another name", s.Name)
 		}
 		if first, again := names[s.Name]; again {
 			wrong("name", "%q is the name of step %d, too: give each step a name of its own", s.Name, first)

@@ -132,6 +132,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 		s.closes, s.sql = true, false
 	}
 	rule.atOnce = rule.atOnce && !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.lookup })
+	rule.met = !rule.atOnce && r.chance(40)
 	rule.overdue = pick(r, []string{"fire", "last", "skip", "spread"})
 	if rule.overdue == "spread" {
 		rule.slots = 2 + r.IntN(6)
@@ -206,7 +207,11 @@ func (r *random) edit(rule *theRule, calendars []*calendar) {
 	case 3:
 		rule.zone = zone(pick(r, zones))
 	case 4:
-		rule.recovered = !rule.recovered && (!looks || rule.look == 5*time.Minute)
+		if r.chance(50) {
+			rule.met = !rule.met && !rule.atOnce
+		} else {
+			rule.recovered = !rule.recovered && (!looks || rule.look == 5*time.Minute)
+		}
 	case 5:
 		rule.addStep(r, calendars)
 	case 6:
@@ -225,7 +230,7 @@ func (r *random) edit(rule *theRule, calendars []*calendar) {
 // timed is the text of what says whether and when rows wait.
 func (rule *theRule) timed() string {
 	r := *rule
-	r.overdue, r.slots, r.atOnce, r.recovered = "", 0, false, false
+	r.overdue, r.slots, r.atOnce, r.recovered, r.met = "", 0, false, false, false
 	return file(nil, []*theRule{&r})
 }
 
@@ -321,6 +326,9 @@ func file(calendars []*calendar, rules []*theRule) string {
 		}
 		if r.recovered {
 			fmt.Fprintf(&b, "    recovered: {event: %s.recovered}\n", r.name)
+		}
+		if r.met {
+			fmt.Fprintf(&b, "    met: {event: %s.met}\n", r.name)
 		}
 		fmt.Fprintf(&b, "    overdue: %s\n", strings.TrimSuffix(fmt.Sprintf("%s %d", r.overdue, r.slots), " 0"))
 		b.WriteString("    steps:\n")

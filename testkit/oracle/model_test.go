@@ -21,7 +21,7 @@ type theRule struct {
 	overdue           string
 	slots             int // of overdue: spread
 	atOnce            bool
-	recovered         bool
+	recovered, met    bool
 	wantsAlso         bool            // also names the tables that since and done look up
 	made              int             // steps that there have been
 	repeats           map[string]bool // those of them that repeat
@@ -133,6 +133,7 @@ func (e *expression) holds2(t *tables, values row, own bool) (value, known bool)
 // waiting is what is kept of a row and a rule.
 type waiting struct {
 	slot    time.Time // of the next check. Zero: the row does not wait
+	began   time.Time // the first slot for which the row has waited
 	unsure  bool      // what fires depends on when its check is
 	horizon time.Time // steps whose slots are not later do not fire
 	came    time.Time // when the row came to the rule; overdue decides about steps that had passed then
@@ -142,7 +143,7 @@ type waiting struct {
 	known   time.Time
 	left    map[string]time.Time   // slots until which a check has left out a step, by step and start of the clock
 	kept    map[string]bool        // those of them that stay so when the row comes again: another step fired then
-	fired   map[string]int         // the last number, by step and start of the clock
+	fired   map[string]int         // the last number, by step and start of the clock; "met" is one, too
 	skipped map[string]int         // the same of steps that do not fire
 	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
 	times   map[string][]time.Time // of steps, as far as they were computed
@@ -374,7 +375,63 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 			}
 		}
 	}
+	if ok && r.met {
+		for _, e := range r.done {
+			if e.instant == nil || e.lookup {
+				continue
+			}
+			if at, known := e.instant(m.tables, values, r.zone); known && at.After(now) && !infinite(at) && m.inTime(r, w, values, since, at) {
+				if slot := m.ceil(at); w.slot.IsZero() || slot.Before(w.slot) {
+					w.slot = slot
+				}
+			}
+		}
+	}
 	m.watch(r, key, now)
+}
+
+// inTime reports whether a row that is done at an instant is so in time: no step has fired or passed.
+func (m *model) inTime(r *theRule, w *waiting, values row, since, doneAt time.Time) bool {
+	for fired := range w.fired {
+		if strings.HasSuffix(fired, fmt.Sprint(" ", since.UnixMicro())) {
+			return false
+		}
+	}
+	for _, s := range r.steps {
+		at, ok := m.at(r, w, s, values, since, 1)
+		slot := m.ceil(at)
+		if ok && (!slot.After(w.horizon) || !slot.After(w.came) || slot.Before(w.began) || slot.Before(doneAt) || !slot.After(w.left[name(s, since)])) {
+			return false
+		}
+	}
+	return true
+}
+
+// meets tells that a row is done in time.
+func (m *model) meets(r *theRule, key string, w *waiting, now time.Time) {
+	values, found := m.rows[key]
+	if !r.met || !found || !r.isAbout(m.tables, values) || !r.isDone(m.tables, values, now, false) {
+		return
+	}
+	doneAt, known, _ := m.done(r, values, now)
+	since, ok := m.since(r, values)
+	w.unsure = w.unsure || ok && w.maybe && !since.Equal(w.known)
+	if !ok || !m.inTime(r, w, values, since, doneAt) {
+		return
+	}
+	w.fired[fmt.Sprint("met ", since.UnixMicro())] = 1
+	done := " done"
+	if known && doneAt.Before(now) {
+		done += " " + stamp(doneAt)
+	}
+	m.fired[r.name][key] = append(m.fired[r.name][key], fmt.Sprintf("met since %s n %v:%s", stamp(since), values["n"], done))
+}
+
+// waits notes the first slot for which a row waits that did not wait before.
+func (w *waiting) waits(before time.Time) {
+	if before.IsZero() {
+		w.began = w.slot
+	}
 }
 
 // ends returns when to look whether it is over what let steps of a row fire.
@@ -449,9 +506,11 @@ func (m *model) inserted(values row, now time.Time) {
 		w := m.of(r, key)
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false) // of a row that was deleted
 		w.comes()
+		before := w.slot
 		if r.counts(m.tables, m.rows[key], now, true) {
 			m.come(r, key, now)
 		}
+		w.waits(before)
 	}
 }
 
@@ -464,7 +523,9 @@ func (m *model) updated(key string, changes row, now time.Time) {
 	}
 	m.holds(old, m.rows[key], now)
 	for _, r := range m.rules {
+		before := m.of(r, key).slot
 		m.updatedOf(r, key, old, now)
+		m.of(r, key).waits(before)
 	}
 }
 
@@ -490,6 +551,11 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	case !counts:
 		if r.atOnce && !isDue {
 			w.slot = time.Time{}
+		}
+		if r.met && counted && !isDue && r.isDone(m.tables, values, now, true) {
+			if w.slot = m.next(now); had != has || has && !before.Equal(since) {
+				w.horizon, w.came = time.Time{}, now
+			}
 		}
 		if !isDue {
 			m.watch(r, key, now)
@@ -526,6 +592,11 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.horizon = now
 		}
 		m.wait(r, key, now)
+	case r.met && !isDue && has && w.starts[since.UnixMicro()] == nil:
+		slot := w.slot
+		if m.wait(r, key, now); !slot.IsZero() && (w.slot.IsZero() || slot.Before(w.slot)) {
+			w.slot = slot
+		}
 	case r.recovered && !isDue && w.starts[since.UnixMicro()] != nil && !w.starts[since.UnixMicro()].told:
 		for _, at := range r.ends(m.tables, values, now) {
 			if slot := m.ceil(at); w.slot.IsZero() || slot.Before(w.slot) {
@@ -539,6 +610,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 func (m *model) wrote(table, key string, now time.Time) {
 	for _, r := range m.rules {
 		w := m.of(r, key)
+		before := w.slot
 		switch {
 		case !slices.Contains(r.also(), table):
 		case w.slot.IsZero():
@@ -552,6 +624,7 @@ func (m *model) wrote(table, key string, now time.Time) {
 				w.slot = next
 			}
 		}
+		w.waits(before)
 	}
 }
 
@@ -591,6 +664,7 @@ func (m *model) renamed(key, to string, now time.Time) {
 		if !w.slot.IsZero() && !w.slot.After(now) {
 			w.slot = m.next(now)
 		}
+		w.began = w.slot
 		for _, e := range slices.Concat(r.since, r.done) { // they find the rows of another key
 			w.unsure = w.unsure || e.lookup && e != changed
 		}
@@ -626,12 +700,14 @@ func (m *model) applied(r *theRule, now time.Time) {
 		if !w.slot.IsZero() && r.paused(m.tables, values) {
 			continue
 		}
+		before := w.slot
 		if w.came = now; w.slot.IsZero() {
 			w.horizon = time.Time{}
 			w.comes()
 		}
 		m.skipBefore(r, w, values, now)
 		m.begin(r, key, now)
+		w.waits(before)
 	}
 }
 
@@ -673,6 +749,7 @@ func (m *model) run(now time.Time) {
 
 func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 	m.tell(r, key, w, now)
+	m.meets(r, key, w, now)
 	values, found := m.rows[key]
 	if !found || !r.counts(m.tables, values, now, false) {
 		w.slot = time.Time{}

@@ -448,8 +448,8 @@ func (w *world) fired() map[string][]string {
 			w.t.Fatalf("%s: %v", payload, err)
 		}
 		text := fmt.Sprintf("%s #%d since %s n %v:", step, number, stamp(since), values.N)
-		if step == rule.RecoveredStep {
-			text = fmt.Sprintf("recovered since %s n %v:", stamp(since), values.N)
+		if step == rule.RecoveredStep || step == rule.MetStep {
+			text = fmt.Sprintf(step+" since %s n %v:", stamp(since), values.N)
 		}
 		id := name + " " + key
 		if acts[id] == nil {
@@ -493,7 +493,7 @@ func (w *world) fired() map[string][]string {
 	got := map[string][]string{}
 	for id, list := range acts {
 		for text, p := range list {
-			switch over := strings.HasPrefix(text, "recovered "); {
+			switch over := strings.HasPrefix(text, "recovered ") || strings.HasPrefix(text, "met "); {
 			case !over && p.event:
 				text += " event " + stamp(p.at)
 			case over && p.when == "done" && p.at.Before(p.told):

@@ -10,7 +10,7 @@ import (
 // past returns what a test on the past says about a rule: what fired for sure, and the counts of each step.
 func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, counts []backtest.Counts) {
 	counts = make([]backtest.Counts, len(r.steps))
-	var over backtest.Counts // of recovered
+	var over, met backtest.Counts // of recovered and of met
 	for key, values := range m.rows {
 		since, ok := m.since(r, values)
 		about := true
@@ -29,9 +29,20 @@ func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, count
 			m.pastOf(r, s, key, values, since, now, &fired, &counts[i])
 		}
 		doneAt, hasDone, doneNow := m.done(r, values, now)
+		alarmed := len(fired) > times
+		switch {
+		case !waits || !r.met || alarmed || hasDone && infinite(doneAt):
+		case hasDone:
+			met.Fired++
+			fired = append(fired, fmt.Sprintf("met %s #0 %s in %s", key, stamp(doneAt), stamp(m.ceil(doneAt))))
+		case doneNow:
+			met.DoneNow++
+		default:
+			met.Open++
+		}
 		switch {
 		case !waits || !r.recovered:
-		case hasDone && len(fired) > times:
+		case hasDone && alarmed:
 			over.Fired++
 			fired = append(fired, fmt.Sprintf("recovered %s #0 %s in %s", key, stamp(doneAt), stamp(m.ceil(doneAt))))
 		case hasDone:
@@ -44,6 +55,9 @@ func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, count
 	}
 	if r.recovered {
 		counts = append(counts, over)
+	}
+	if r.met {
+		counts = append(counts, met)
 	}
 	return fired, counts
 }

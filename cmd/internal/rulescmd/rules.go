@@ -151,12 +151,16 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 		return err
 	}
 	for _, r := range file.Rules {
-		for i, s := range r.Steps {
-			if err := checks.Require(ctx, f, db, client, s.Job); err != nil {
-				f.Log().WarnContext(ctx, "is the name of the job right?", "error",
-					r.Problem(fmt.Sprintf("steps[%d].job", i+1), "%v", err))
+		warn := func(field, job string) {
+			if err := checks.Require(ctx, f, db, client, job); err != nil {
+				f.Log().WarnContext(ctx, "is the name of the job right?", "error", r.Problem(field, "%v", err))
 			}
 		}
+		for i, s := range r.Steps {
+			warn(fmt.Sprintf("steps[%d].job", i+1), s.Job)
+		}
+		warn("recovered", r.Recovered.Job)
+		warn("met", r.Met.Job)
 	}
 	return nil
 }
@@ -171,6 +175,7 @@ func warnOfReceivers(ctx context.Context, f *factory.Factory, file rule.File) {
 			warn(fmt.Sprintf("steps[%d].notify", i+1), s.Receiver)
 		}
 		warn("recovered", r.Recovered.Receiver)
+		warn("met", r.Met.Receiver)
 	}
 }
 

@@ -61,7 +61,7 @@ fired or not, unless the history of a rule that is applied tells. The other numb
 that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
 
 A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. The test cannot
-see that a clock has moved.
+see that a clock has moved. A rule with "met" has a line for the rows that were done before any step.
 
 Without --until, a row with a step before its "since" counts from that step on.
 

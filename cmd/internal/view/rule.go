@@ -58,19 +58,32 @@ type RuleDetail struct {
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`  // cancel: at-once
 
-	Recovered string            `json:"recovered"`        // the type of the event; empty: not set
-	Over      string            `json:"recovered_notify"` // the receiver of the message; empty: not set
-	Fired     []FiredStep       `json:"fired"`
+	Recovered RuleAct           `json:"recovered"` // follows when a row is over for which a step has fired
+	Met       RuleAct           `json:"met"`       // follows when a row is done in time
+	Fired     []FiredStep       `json:"fired"`     // what the rule has fired, by step, and as recovered and met
 	Summary   rulestore.Summary `json:"summary"`
 }
 
-// Acts returns the steps, and what Recovered publishes as another one.
+// RuleAct is what follows the end of a wait, as JSON. All are empty if nothing does.
+type RuleAct struct {
+	Event  string `json:"event"`  // the type of the event
+	Job    string `json:"job"`    // of which a check is enqueued
+	Notify string `json:"notify"` // the receiver of a message
+}
+
+func newRuleAct(a rule.Act) RuleAct { return RuleAct{a.Event, a.Job, a.Receiver} }
+
+// Acts returns the steps, and Recovered and Met as others.
 func (r RuleDetail) Acts() []RuleStep {
-	if r.Recovered == "" && r.Over == "" {
-		return r.Steps
+	acts := slices.Clip(r.Steps)
+	add := func(name, when string, a RuleAct) {
+		if a != (RuleAct{}) {
+			acts = append(acts, RuleStep{Name: name, When: when, Event: a.Event, Job: a.Job, Notify: a.Notify})
+		}
 	}
-	over := RuleStep{Name: rule.RecoveredStep, When: "when it is over", Event: r.Recovered, Notify: r.Over}
-	return append(slices.Clip(r.Steps), over)
+	add(rule.RecoveredStep, "when it is over", r.Recovered)
+	add(rule.MetStep, "when it is done in time", r.Met)
+	return acts
 }
 
 // FiredStep counts what a step has fired, as JSON. A step of an older version may be there, too.
@@ -115,7 +128,7 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Pause:   r.Pause.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
-		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Over: r.Recovered.Receiver,
+		AtOnce: r.AtOnce, Recovered: newRuleAct(r.Recovered), Met: newRuleAct(r.Met),
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
 	v.Also = []string{}

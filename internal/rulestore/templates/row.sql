@@ -10,7 +10,7 @@ begin atomic
         prescient_since.prescient_at,
         {about} and octet_length({key}::text) between 1 and 500,
         {done},
-        least({steps}),
+        {begins},
         array[{steps}],
         {asks},
         {looks},

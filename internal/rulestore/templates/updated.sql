@@ -79,7 +79,13 @@ begin
             ends => old_paused is null and not new_paused
         );
     end if;
-    if {recovers}
+    if {meets} and is_done and not was_done and counted then
+        -- The check tells that the row is done in time.
+        perform prescient.rule_wait(
+            {name}, {entity}, new_key, came - interval '1 microsecond', clock => clock,
+            came => case when old_since is distinct from new_since then came end, again => old_since is not distinct from new_since
+        );
+    elsif {recovers}
         and (
             is_done and not was_done and (not counted or old_first <= now)
             or counted and old_first <= now and is_about and old_since is distinct from new_since
@@ -104,8 +110,8 @@ begin
     elsif counts and old_paused <> new_paused then
         -- The check finds out how much of each delay is left.
         perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true, looked_at => now);
-    elsif {recovers} and counted and counts and old_first <= now and new_ends < coalesce(old_ends, timestamptz 'infinity') then
-        -- A step may have fired, and the row tells when it will be over. The check finds out.
+    elsif counted and counts and ({meets} or {recovers} and old_first <= now) and new_ends < coalesce(old_ends, timestamptz 'infinity') then
+        -- The row tells when it will be done, and something follows. The check finds out.
         perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true, looked_at => now);
     elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted, looked_at => now);

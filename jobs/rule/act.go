@@ -1,0 +1,144 @@
+package rule
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+// Act is what follows the end of a wait, once for each start of the clock: an event, a job, a message, or several of
+// them. The zero value does nothing.
+type Act struct {
+	// Event is the type of an event to publish.
+	Event string `json:"event,omitempty"`
+	// Job is a job to enqueue for the same entity.
+	Job string `json:"job,omitempty"`
+	// Notify is a message to people.
+	Notify
+}
+
+// RecoveredStep and MetStep stand for Rule.Recovered and Rule.Met where steps have names: in events, and where the
+// database keeps what has fired. No step of such a rule has this name.
+const (
+	RecoveredStep = "recovered"
+	MetStep       = "met"
+)
+
+// follows returns what follows the end of a wait, by its name in a file.
+func (r Rule) follows() map[string]Act {
+	return map[string]Act{RecoveredStep: r.Recovered, MetStep: r.Met}
+}
+
+// The values of When in the data of the events of an Act.
+const (
+	whenDone  = "done"
+	whenMoved = "since moved"
+)
+
+// Start is a start of the clock of a row, for which steps may have fired.
+type Start struct {
+	Since time.Time
+	// Fired tells that a step has fired, and Told that Rule.Recovered has followed.
+	Fired, Told bool
+}
+
+// over returns the starts of the clock whose steps have fired and that are over, the earliest first, of those for which
+// it was not told.
+func over(starts []Start, row Row) (list []time.Time) {
+	for _, c := range starts {
+		is := row.Since.Equal(c.Since) && row.Counts
+		if c.Fired && !c.Told && row.There && (row.Done || row.About && !is) {
+			list = append(list, c.Since)
+		}
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	return list
+}
+
+// begins notes that a step has fired after a start of the clock.
+func (m *Memory) begins(since time.Time, step string) {
+	if step == MetStep {
+		return
+	}
+	i := slices.IndexFunc(m.Starts, func(c Start) bool { return c.Since.Equal(since) })
+	if i < 0 {
+		i, m.Starts = len(m.Starts), append(m.Starts, Start{Since: since})
+	}
+	if step == RecoveredStep {
+		m.Starts[i].Told = true
+	} else {
+		m.Starts[i].Fired = true
+	}
+}
+
+// watched reports whether a row must be looked at until what let its steps fire is over. fires tells that steps fire
+// now.
+func watched(starts []Start, since time.Time, fires bool) bool {
+	i := slices.IndexFunc(starts, func(c Start) bool { return c.Since.Equal(since) })
+	return (i >= 0 || fires) && (i < 0 || !starts[i].Told)
+}
+
+// after makes what follows the end of a wait: of each start of the clock that is over, or of one that was met.
+func (p *page) after(i int) error {
+	t := &p.turns[i]
+	for _, since := range t.is.Over {
+		if err := p.follow(i, since, RecoveredStep, p.rule.Rule.Recovered, p.rule.recovered); err != nil {
+			return err
+		}
+	}
+	if t.is.Met {
+		return p.follow(i, t.seen.Since, MetStep, p.rule.Rule.Met, p.rule.met)
+	}
+	return nil
+}
+
+// follow makes the events and the job of an act, whose message is that of a notifier.
+func (p *page) follow(i int, since time.Time, name string, act Act, n *notifier) error {
+	row, t := p.rows[i], &p.turns[i]
+	if t.seen.large {
+		return p.tooLarge(i)
+	}
+	data := p.endData(i, since, name)
+	text, _ := json.Marshal(data) // never fails
+	var events []event.Event
+	if act.Event != "" {
+		events = append(events, event.Event{
+			ID:     EventID(p.rule.Rule.Name, row.EntityKey, since, name),
+			Source: p.Source, Type: act.Event, Subject: Subject(row.EntityName, row.EntityKey),
+			Time: data.At, PublishedAt: row.Slot.Add(row.Lateness), Data: text,
+		})
+	}
+	if told := p.notify(i, n, data, name == RecoveredStep); told != nil {
+		events = append(events, *told)
+	}
+	for _, e := range events {
+		if err := e.ValidateNew(); err != nil {
+			return fmt.Errorf("publish the event of %s, whose subject is the entity and the key: %w. "+
+				"Leave such rows out with where", name, err)
+		}
+	}
+	t.events = append(t.events, events...)
+	return p.enqueue(i, name, act.Job, text)
+}
+
+// endData is the data of what follows the end of a wait.
+func (p *page) endData(i int, since time.Time, name string) stepData {
+	row, seen := p.rows[i], p.turns[i].seen
+	now := row.Slot.Add(row.Lateness)
+	data := stepData{
+		Rule: p.rule.Rule.Name, Step: name, Entity: row.EntityName, Key: row.EntityKey, Since: since,
+		When: whenMoved, At: now, Payload: seen.payload,
+	}
+	switch {
+	case seen.Done:
+		if data.When = whenDone; !seen.DoneAt.IsZero() && seen.DoneAt.Before(now) {
+			data.At = seen.DoneAt.UTC()
+		}
+	case seen.Counts && seen.Since.Before(now):
+		data.At = seen.Since
+	}
+	return data
+}

@@ -1,0 +1,194 @@
+package testkit_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+// A script runs statements at hours after the start, and wants events as "type key hour".
+func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		rule   string // fields beside name, table, key and met
+		script map[float64]string
+		want   []string
+	}{
+		"before the first step": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{2: "update cases set closed_at = $1 where id = 1"},
+			[]string{"met 1 2.25", "late 2 4", "lost 2 20"},
+		},
+		"after a step": {
+			"since: opened_at, done: closed_at, recovered: {event: recovered}, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{2: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1 where id = 2"},
+			[]string{"met 1 2.25", "late 2 4", "recovered 2 5.25"},
+		},
+		"a condition": {
+			"since: opened_at, done: kind = 'x', steps: [{after: 4h, event: late}, {after: 9h, event: lost}]",
+			map[float64]string{3.9: "update cases set kind = 'x' where id = 1", 5: "update cases set kind = 'x' where id = 2"},
+			[]string{"met 1 4", "late 2 4"},
+		},
+		"done twice": {
+			"since: opened_at, done: closed_at, recovered: {event: recovered}, steps: [{after: 4h, event: late}, {after: 9h, event: lost}]",
+			map[float64]string{1: "update cases set closed_at = $1", 2: "update cases set closed_at = null", 3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1 where id = 2"},
+			[]string{"met 1 1.25", "met 2 1.25", "late 2 4", "recovered 2 5.25"},
+		},
+		"each start of the clock": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = null, opened_at = $1 where id = 1", 6: "update cases set closed_at = $1 where id = 1"},
+			[]string{"met 1 1.25", "late 2 4", "met 1 6.25"},
+		},
+		"an instant to come": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 30h, event: lost}]",
+			map[float64]string{1: "update cases set closed_at = $1::timestamptz + interval '2 hours' where id = 1", 2: "update cases set closed_at = $1::timestamptz + interval '5 hours' where id = 2", 2.5: "insert into cases values (3, $1, $1::timestamptz + interval '1 hour')"},
+			[]string{"met 1 3", "met 3 3.5", "late 2 4"},
+		},
+		"a row that is reopened with an instant to come": {
+			"since: opened_at, done: closed_at, where: kind = 'a', steps: [{after: 4h, event: late}]",
+			map[float64]string{0.1: "update cases set closed_at = $1, kind = 'x' where id = 1", 0.5: "update cases set kind = 'a', closed_at = $1::timestamptz + interval '1 hour' where id = 1"},
+			[]string{"met 1 1.5", "late 2 4"},
+		},
+		"a row that comes done": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "insert into cases values (3, $1, $1)", 2: "update cases set opened_at = null where id = 1", 2.5: "update cases set opened_at = $1, closed_at = $1 where id = 1"},
+			[]string{"late 2 4"},
+		},
+		"a row that is gone, or outside of where": {
+			"since: opened_at, done: closed_at, where: kind <> 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "delete from cases where id = 1", 2: "update cases set kind = 'x', closed_at = $1 where id = 2"},
+			nil,
+		},
+		"a step was left out": {
+			"since: opened_at, done: kind = 'x', overdue: skip, steps: [{after: 4h, event: late}]",
+			map[float64]string{0.5: "insert into cases values (3, $1::timestamptz - interval '10 hours'), (4, $1::timestamptz - interval '10 hours')", 0.6: "update cases set kind = 'x' where id = 3", 3: "update cases set kind = 'x'"},
+			[]string{"met 1 3.25", "met 2 3.25"},
+		},
+		"a step had passed when the row came": {
+			"since: opened_at, done: kind = 'x', overdue: fire, steps: [{after: 4h, event: late}, {after: 50h, event: lost}]",
+			map[float64]string{0.5: "insert into cases values (3, $1::timestamptz - interval '10 hours')", 0.6: "update cases set kind = 'x' where id = 3", 5: "update cases set kind = 'x'"},
+			[]string{"late 1 4", "late 2 4"},
+		},
+		"a step was left out, and another is to come": {
+			"since: opened_at, done: closed_at, overdue: skip, steps: [{after: 4h, event: late}, {after: 40h, event: lost}]",
+			map[float64]string{0.5: "insert into cases values (3, $1::timestamptz - interval '10 hours', $1)", 0.6: "update cases set closed_at = null where id = 3", 3: "update cases set closed_at = $1"},
+			[]string{"met 1 3.25", "met 2 3.25"},
+		},
+		"the clock moves back as it is done": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "update cases set closed_at = $1, opened_at = $1::timestamptz - interval '9 hours' where id = 1", 2: "update cases set closed_at = $1, opened_at = $1::timestamptz - interval '1 hour' where id = 2"},
+			[]string{"met 2 2.25"},
+		},
+		"another table ends it": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), steps: [{after: 4h, event: late}]",
+			map[float64]string{3: "insert into closed values (1, $1)"},
+			[]string{"met 1 4", "late 2 4"},
+		},
+		"a table of also ends it": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), also: {table: public.closed, key: id}, steps: [{after: 4h, event: late}]",
+			map[float64]string{3: "insert into closed values (1, $1)"},
+			[]string{"met 1 3.25", "late 2 4"},
+		},
+		"before": {
+			"since: opened_at + interval '10 hours', done: closed_at, steps: [{before: 2h, event: soon}]",
+			map[float64]string{7: "update cases set closed_at = $1 where id = 1", 9: "update cases set closed_at = $1 where id = 2"},
+			[]string{"met 1 7.25", "soon 2 8"},
+		},
+		"while it is paused": {
+			"since: opened_at, done: closed_at, pause: kind = 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "update cases set kind = 'x'", 9: "update cases set closed_at = $1 where id = 1", 10: "update cases set closed_at = $1, kind = 'a' where id = 2"},
+			[]string{"met 1 9.25", "met 2 10.25"},
+		},
+		"with a lookup, and looked at again": {
+			"since: [opened_at, (select max(c.at) from closed c where c.id = cases.id)], done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{2: "insert into closed values (1, $1)", 5: "update cases set closed_at = $1"},
+			[]string{"late 2 4", "met 1 5.25"},
+		},
+	}
+	for n, name := range slices.Sorted(maps.Keys(tests)) {
+		if testing.Short() && n%4 > 0 {
+			continue
+		}
+		test := tests[name]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, testkit.Config{Registry: registry()})
+			start := kit.Now()
+			kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, kind text default 'a'); create table closed (id bigint, at timestamptz)")
+			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, met: {event: met}, "+test.rule+"}]"))
+			kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", start)
+			runScript(kit, start, test.script)
+			var got []string
+			for _, e := range kit.Events() {
+				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.PublishedAt.Sub(start).Hours()))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatFollowsHasTheDataOfAStep(t *testing.T) {
+	t.Parallel()
+	jobsOf, payloads := registry(), make(chan json.RawMessage, 2)
+	jobsOf.Register("case.ask", jobs.Row(func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
+		payloads <- row.Payload
+		return nil, nil
+	}))
+	kit := testkit.New(t, testkit.Config{Registry: jobsOf})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, `rules: [{name: r, table: public.cases, key: id, since: opened_at, done: closed_at, payload: [id],
+		met: {event: met, job: case.ask, notify: ops}, steps: [{after: 4h, event: late}]}]`))
+	opened := kit.Now()
+	kit.DB.MustExec("insert into cases values (1, $1)", opened)
+	kit.RunFor(time.Hour)
+	kit.DB.MustExec("update cases set closed_at = $1", kit.Now())
+	kit.RunFor(time.Hour)
+	at := func(t time.Time) string { return t.Format(time.RFC3339) }
+	want := map[string]any{
+		"rule": "r", "step": "met", "entity": "cases", "key": "1", "since": at(opened), "when": "done",
+		"at": at(opened.Add(time.Hour)), "payload": map[string]any{"id": 1.0},
+	}
+	var types []string
+	for _, e := range kit.Events() {
+		var data map[string]any
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, e.Type)
+		if text, ok := data["text"].(string); ok {
+			const told = "r: cases 1, which had waited since "
+			if !strings.HasPrefix(text, told) || !strings.Contains(text, " is done in time, at ") {
+				t.Errorf("the message is %q", text)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, data); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"met", "prescient.notify.ops"}, types); diff != "" {
+		t.Error(diff)
+	}
+	if len(payloads) != 1 {
+		t.Fatalf("the job ran %d times, want once", len(payloads))
+	}
+	var data map[string]any
+	if err := json.Unmarshal(<-payloads, &data); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, data); diff != "" {
+		t.Error(diff)
+	}
+}
