@@ -4,4 +4,7 @@
 //
 //	report, err := health.Check(ctx, ledger, time.Time{}, health.Thresholds{}, knows)
 //	for _, f := range report.Findings { ... }
+//
+// [Read] returns the state of a store (state.go), and [Check] a report with the findings. The conditions are listed in
+// condition.go; how each judges is in finding_slots.go, finding_jobs.go, finding_events.go and finding_pauses.go.
 package health

@@ -1,0 +1,173 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
+)
+
+// withErrors is how many jobs a finding quotes the whole error of: an error has up to 2,000 bytes.
+const withErrors = 3
+
+// The default thresholds of conditions about jobs, in percent.
+const (
+	failingOver    = 50
+	publishingOver = 0
+	slaOver        = 1
+)
+
+func gaveUp(r *Report, threshold float64) (list []Finding) {
+	var n int64
+	var names []string
+	for _, j := range r.Jobs {
+		if j.GaveUp == 0 {
+			continue
+		}
+		n += j.GaveUp
+		text := fmt.Sprintf("%s (%d)", j.JobExec, j.GaveUp)
+		if len(names) < withErrors && j.GaveUpError != "" {
+			text = fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, oneLine(j.GaveUpError))
+		}
+		names = append(names, text)
+	}
+	r.told.gaveUp = float64(n) > threshold
+	return r.found(r.told.gaveUp, "jobs history --outcome failed --since 24h",
+		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back. "+
+			"If you will not retry them, acknowledge them with alerts ack",
+		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
+}
+
+// failing leaves out jobs whose failed rows were all given up, if gaveUp has told them.
+func failing(r *Report, threshold float64) []Finding {
+	return failures(r, threshold, func(j *ledger.JobStatus) bool {
+		return j.JobExec != schedule.JobExec && (!r.told.gaveUp || retries(j))
+	})
+}
+
+func publishing(r *Report, threshold float64) []Finding {
+	return failures(r, threshold, func(j *ledger.JobStatus) bool { return j.JobExec == schedule.JobExec })
+}
+
+// Failing reports whether a job is failing: more of its checks failed in the slot that was run last than the
+// conditions failing and publishing allow by default.
+func Failing(j *ledger.JobStatus) bool {
+	if j.JobExec == schedule.JobExec {
+		return failsOver(j, publishingOver)
+	}
+	return failsOver(j, failingOver)
+}
+
+// failsOver leaves out rows that were cancelled or acknowledged, because they need no operator any more.
+func failsOver(j *ledger.JobStatus, threshold float64) bool {
+	return j.LastChecked > 0 && 100*float64(j.LastFailed-j.LastSettled)/float64(j.LastChecked) > threshold
+}
+
+// Late reports whether a job is late: it broke its SLA more often than the condition sla allows by default.
+func Late(j *ledger.JobStatus) bool { return lateOver(j, slaOver) }
+
+func lateOver(j *ledger.JobStatus, threshold float64) bool {
+	return j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > threshold
+}
+
+func failures(r *Report, threshold float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		where := "jobs list"
+		if !retries(j) {
+			where = "jobs history --outcome failed"
+		}
+		found := r.found(failsOver(j, threshold) && which(j), where+" --job "+spoken.Word(j.JobExec),
+			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+			j.LastFailed, j.LastChecked, j.JobExec, clock(instant(j.LastSlot)), r.since(instant(j.LastAt)), oneLine(j.Error))
+		list = append(list, of(j.JobExec, found)...)
+	}
+	return list
+}
+
+// instant returns the zero time for nil.
+func instant(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// retries reports whether rows that failed in the job's last slot wait for a retry.
+func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastSettled < j.LastFailed }
+
+// unserved tells all rows of a job that no run knows, so that no other condition tells them
+// again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
+// them.
+func unserved(r *Report, threshold float64) (list []Finding) {
+	var here, nowhere []string
+	for _, j := range r.Jobs {
+		switch {
+		case !j.Unserved:
+		case !r.knows(j.JobExec):
+			nowhere = append(nowhere, j.JobExec)
+		case !slices.ContainsFunc(r.Trouble, func(t ledger.Trouble) bool {
+			return t.State == slots.StateMissed && slices.ContainsFunc(t.Jobs, isOf(j.JobExec))
+		}):
+			here = append(here, j.JobExec)
+		}
+	}
+	if float64(len(here)+len(nowhere)) <= threshold {
+		return nil
+	}
+	if len(nowhere) > 0 {
+		list = r.found(true, "jobs list --job "+spoken.Word(nowhere[0]),
+			"rows wait for jobs that no run of the last 7 days had: %s. "+
+				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
+			r.withDue(nowhere))
+	}
+	if len(here) > 0 { // nothing has run yet, or an older binary has
+		list = append(list, r.found(true, "run --catch-up",
+			"rows wait for jobs that this binary has, and that no run of the last 7 days had: %s. "+
+				"Let this binary run the slots", r.withDue(here))...)
+	}
+	r.told.jobs = map[string]bool{}
+	for _, job := range slices.Concat(here, nowhere) {
+		r.told.jobs[job] = true
+	}
+	return list
+}
+
+// withDue returns the names of jobs, each with the number of its rows that are due.
+func (r *Report) withDue(names []string) string {
+	due := map[string]ledger.Count{}
+	for _, t := range slices.Concat(r.Trouble, r.Running, []ledger.Trouble{{Jobs: r.unopened}}) {
+		for _, c := range t.Jobs {
+			due[c.JobExec] = due[c.JobExec].Plus(c.Waiting)
+		}
+	}
+	texts := slices.Clone(names)
+	for i, name := range names {
+		if due[name].N > 0 {
+			texts[i] = fmt.Sprintf("%s (%s due)", name, due[name])
+		}
+	}
+	return spoken.List(texts)
+}
+
+func isOf(job string) func(c ledger.JobCount) bool {
+	return func(c ledger.JobCount) bool { return c.JobExec == job }
+}
+
+func sla(r *Report, threshold float64) (list []Finding) {
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		found := r.found(lateOver(j, threshold), "jobs stats --since 24h",
+			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
+				"which was run last, at %s",
+			j.Late, j.Checked, j.JobExec, seconds(time.Duration(j.SLA).Seconds()), j.LastLate, j.LastChecked,
+			clock(instant(j.LastSlot)), r.since(instant(j.LastAt)))
+		list = append(list, of(j.JobExec, found)...)
+	}
+	return list
+}
