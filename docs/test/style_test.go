@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	readmeLines   = 140
+	readmeLines   = 120
 	proseColumns  = 100
 	codeColumns   = 120
 	sentenceWords = 25
