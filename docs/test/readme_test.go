@@ -32,7 +32,7 @@ func TestThePagesSayTheDefaults(t *testing.T) {
 
 func TestTheSQLThatRequestsChecksRuns(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"../README.md", "checks.md", "functions.md"} {
+	for _, page := range []string{"../README.md", "functions.md"} {
 		found := false
 		for _, b := range fenced(t, page) {
 			if b.language != "sql" {
