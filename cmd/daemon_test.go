@@ -3,8 +3,10 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -41,6 +43,86 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// starting returns the URL of a database whose server says that it still starts, to so many connections.
+func starting(t *testing.T, direct string, refusals int) string {
+	t.Helper()
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	t.Cleanup(func() { _ = listener.Close(); work.Wait() })
+	query := u.Query()
+	network, server := "tcp", u.Host
+	if dir := query.Get("host"); dir != "" { // the server of the tests
+		network, server = "unix", filepath.Join(dir, ".s.PGSQL."+query.Get("port"))
+	}
+	work.Go(func() {
+		for n := 0; ; n++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			work.Go(func() {
+				defer conn.Close() //nolint:errcheck // of a test
+				if n < refusals {
+					const fields = "SFATAL\x00VFATAL\x00C57P03\x00Mthe database system is starting up\x00\x00"
+					_, _ = conn.Read(make([]byte, 1000))
+					_, _ = conn.Write(append(binary.BigEndian.AppendUint32([]byte("E"), uint32(len(fields)+4)), fields...))
+					return
+				}
+				relay(conn, network, server)
+			})
+		}
+	})
+	query.Del("host")
+	query.Del("port")
+	u.Host, u.RawQuery = listener.Addr().String(), query.Encode()
+	return u.String()
+}
+
+// relay connects two ends until one of them closes.
+func relay(conn net.Conn, network, server string) {
+	to, err := net.Dial(network, server) //nolint:noctx // of a test
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(to, conn)
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(conn, to)
+}
+
+func TestADaemonWaitsForAServerThatStarts(t *testing.T) {
+	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Setenv("PRESCIENT_DATABASE_URL", starting(t, pgtest.Direct(t), 2))
+			log := new(syncBuffer)
+			app := New(jobs.NewRegistry())
+			app.Out, app.Err = io.Discard, log
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan Code, 1)
+			go func() { ended <- app.Run(ctx, args) }()
+			await.True(t, "the command to work: "+strings.Join(args, " "), func() bool {
+				return len(ended) > 0 || strings.Contains(log.String(), "msg=listening") || strings.Contains(log.String(), "daemon is ready")
+			})
+			stop()
+			if code := await.Receive(t, "the command to end", ended); code != Done {
+				t.Errorf("exit code %d\n%s", code, log)
+			}
+			if n := strings.Count(log.String(), "the database takes no connections yet"); n != 1 {
+				t.Errorf("the log says %d times why it waits:\n%s", n, log)
+			}
+		})
+	}
 }
 
 // serve runs a daemon, or the server, until the test ends, and returns where it listens.

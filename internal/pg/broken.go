@@ -9,7 +9,8 @@ import (
 )
 
 // note marks the connection as broken if err says so, and returns err. If its prepared statements are
-// gone, the application deallocates them or a pooler is in between. If its server does not write any
+// gone, the application deallocates them or a pooler is in between. If the columns of one have changed, those of other
+// connections may have, too. If its server does not write any
 // more, or shuts down, the pool has to dial again: another server may be the primary now.
 func (c *conn) note(err error) error {
 	switch {
@@ -19,7 +20,9 @@ func (c *conn) note(err error) error {
 		return ErrStatementPooling
 	case IsStale(err):
 		c.broken = true
-		if !HasState(err, pqerror.FeatureNotSupported) {
+		if HasState(err, pqerror.FeatureNotSupported) {
+			c.prepared.changed.Add(1)
+		} else {
 			c.prepared.gone.Store(true)
 		}
 	case HasState(err, pqerror.ReadOnlySQLTransaction, pqerror.AdminShutdown, pqerror.CrashShutdown,

@@ -64,8 +64,9 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	return &conn{
-		Conn: base.(pqconn.Conn), prepared: prepared{c.prepare, map[string]pqconn.Stmt{}}, limit: c.limit, wrote: c.wrote,
-		pooled: &is.pooled, socket: is.socket, beginning: is.beginning,
+		Conn:     base.(pqconn.Conn),
+		prepared: prepared{preparing: c.prepare, stmts: map[string]pqconn.Stmt{}, since: c.prepare.changed.Load()},
+		limit:    c.limit, wrote: c.wrote, pooled: &is.pooled, socket: is.socket, beginning: is.beginning,
 	}, nil
 }
 

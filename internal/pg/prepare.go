@@ -24,12 +24,32 @@ const (
 type preparing struct {
 	which int
 	gone  atomic.Bool // a prepared statement was lost: no connection of the pool prepares or uses one any more
+	// changed counts how often the columns of a prepared statement had changed. The other connections then prepare
+	// theirs again, so that no more transactions fail.
+	changed atomic.Int64
 }
 
 // prepared holds the statements that a connection keeps prepared.
 type prepared struct {
 	*preparing
 	stmts map[string]pqconn.Stmt // from their first use on
+	since int64                  // what changed was at that time
+}
+
+// dropChanged ends what was prepared before a change of columns.
+func (p *prepared) dropChanged() error {
+	now := p.changed.Load()
+	if p.since == now {
+		return nil
+	}
+	for query, s := range p.stmts {
+		if err := s.Close(); err != nil {
+			return err
+		}
+		delete(p.stmts, query)
+	}
+	p.since = now
+	return nil
 }
 
 // IsStale tells whether err comes from a stale prepared statement: the session lost it, or the
@@ -47,6 +67,9 @@ func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, e
 	p := &c.prepared
 	if args == 0 || p.which == prepareNone || p.gone.Load() {
 		return nil, nil
+	}
+	if err := p.dropChanged(); err != nil {
+		return nil, err
 	}
 	if s, ok := p.stmts[query]; ok {
 		return s, nil

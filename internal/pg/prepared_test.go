@@ -62,7 +62,8 @@ func TestAConnectionThatMissesWhatItKeptPreparedIsGivenUp(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	ask := func(before string) (pid, prepared int, err error) {
-		err = pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
+		begin := func() (*sqlx.Tx, error) { return db.BeginTxx(t.Context(), nil) } // InTx would repeat it
+		err = pg.Commit(begin, func(tx *sqlx.Tx) error {
 			tx.MustExec(before)
 			const query = "select pg_backend_pid(), (select count(*) from pg_prepared_statements) where $1"
 			return tx.QueryRowContext(t.Context(), query, true).Scan(&pid, &prepared)
@@ -119,6 +120,89 @@ func TestOneConnectionThatMissesWhatItKeptPreparedIsTheLastOne(t *testing.T) {
 	for _, conn := range conns[1:] {
 		if got, err := ask(conn); got != 8 || err != nil {
 			t.Error(got, err)
+		}
+	}
+}
+
+// changing returns a pool with so many connections, each of which keeps a statement prepared. The columns of its result
+// have changed since, as a migration under a running application may do.
+func changing(t *testing.T, conns int) (db *sqlx.DB, ask func(q sqlx.QueryerContext) (int, error)) {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), pgtest.Direct(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.MustExec("create function changing_result(n int) returns table (a int) language sql as 'select $1 + 1'")
+	ask = func(q sqlx.QueryerContext) (got int, err error) {
+		return got, sqlx.GetContext(pg.Often(t.Context()), q, &got, "select a from changing_result($1)", 7)
+	}
+	var list []*sqlx.Conn
+	for range conns {
+		conn, err := db.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, conn)
+		if got, err := ask(conn); got != 8 || err != nil {
+			t.Fatal(got, err)
+		}
+	}
+	for _, conn := range list {
+		if err := conn.Close(); err != nil { // back into the pool
+			t.Fatal(err)
+		}
+	}
+	db.MustExec("drop function changing_result")
+	db.MustExec("create function changing_result(n int) returns table (a bigint) language sql as 'select $1::bigint + 2'")
+	return db, ask
+}
+
+func TestATransactionOfOursIsRepeatedIfTheResultOfItsStatementHasChanged(t *testing.T) {
+	t.Parallel()
+	const conns = 8 // more than the attempts of a transaction
+	db, ask := changing(t, conns)
+	for range conns {
+		var got int
+		err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) (err error) {
+			got, err = ask(tx)
+			return err
+		})
+		if got != 9 || err != nil {
+			t.Fatal(got, err)
+		}
+	}
+}
+
+// The server ends the transaction, and only the application can repeat it.
+func TestOneTransactionOfAnApplicationFailsIfTheResultOfItsStatementHasChanged(t *testing.T) {
+	t.Parallel()
+	const conns = 4
+	db, ask := changing(t, conns)
+	failed := 0
+	var open []*sqlx.Tx
+	for range conns { // each has a connection of its own
+		tx, err := db.Beginx()
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, tx)
+		if got, err := ask(tx); pg.IsStale(err) {
+			failed++
+		} else if got != 9 || err != nil {
+			t.Error(got, err)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d transactions failed", failed)
+	}
+	var kept int
+	if err := open[conns-1].Get(&kept, "select count(*) from pg_prepared_statements"); kept != 1 || err != nil {
+		t.Errorf("%d statements are kept: %v", kept, err)
+	}
+	for _, tx := range open {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
 		}
 	}
 }

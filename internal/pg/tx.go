@@ -86,11 +86,11 @@ func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx
 // Attempts is how often Retry runs its function at most.
 const Attempts = 5
 
-// Retry runs fn, a whole transaction, again while IsRetryable says so of its error.
+// Retry runs fn, a whole transaction, again while IsRetryable or IsStale says so of its error.
 func Retry(fn func() error) error {
 	var err error
 	for range Attempts {
-		if err = fn(); !IsRetryable(err) {
+		if err = fn(); !IsRetryable(err) && !IsStale(err) {
 			return err
 		}
 	}

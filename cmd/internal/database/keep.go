@@ -5,8 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // FindAgain is how often Keep looks for stores that are new, gone, or that it could not use. A test
@@ -16,13 +19,13 @@ var FindAgain = 30 * time.Second
 // Keep runs fn for each store that the command works on, concurrently, until ctx ends. It tries again
 // if fn fails, and begins with stores that are made later. ended is told why fn ended early; a nil
 // error says that the store does not exist any more. A store that the command works on alone is not
-// tried again: Keep returns its error.
+// tried again: Keep returns its error, but for the beginning that AfterStart waits for.
 func Keep(
 	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error,
 	ended func(store string, err error),
 ) error {
 	if !f.Many() {
-		return fn(ctx, f)
+		return AfterStart(ctx, f, func() error { return fn(ctx, f) })
 	}
 	k := keeper{f: f, fn: fn, runs: map[string]context.CancelFunc{}}
 	k.ended = func(store string, err error) {
@@ -37,6 +40,35 @@ func Keep(
 	<-ctx.Done()
 	k.work.Wait()
 	return nil
+}
+
+// startTime is how long AfterStart waits. A server that recovers from a crash may take minutes.
+const startTime = 10 * time.Minute
+
+// tryAgain is how often AfterStart tries again.
+const tryAgain = time.Second
+
+// AfterStart calls fn, and calls it again while the database server says that it does not take connections yet, because
+// it starts or recovers from a crash. It gives up after 10 minutes.
+func AfterStart(ctx context.Context, f *factory.Factory, fn func() error) error {
+	giveUp := time.NewTimer(startTime)
+	defer giveUp.Stop()
+	for waits := false; ; waits = true {
+		err := fn()
+		if !pg.HasState(err, pqerror.CannotConnectNow) {
+			return err
+		}
+		if !waits {
+			f.Log().WarnContext(ctx, "the database takes no connections yet; trying again", "error", f.Named(err.Error()))
+		}
+		select {
+		case <-time.After(tryAgain):
+		case <-giveUp.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Awaited returns the names by which Keep tells of stores before it has found them: those of the

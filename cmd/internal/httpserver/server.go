@@ -129,13 +129,15 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 
 // serveOne works in the only store, and serves it meanwhile.
 func (s *Server) serveOne(ctx context.Context, w Work) error {
-	return s.serveStore(ctx, s.f, func(store http.Handler) error {
-		stop, err := s.startListening(ctx, w.Health, store)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		return w.Run(ctx, s.f)
+	return database.AfterStart(ctx, s.f, func() error {
+		return s.serveStore(ctx, s.f, func(store http.Handler) error {
+			stop, err := s.startListening(ctx, w.Health, store)
+			if err != nil {
+				return err
+			}
+			defer stop()
+			return w.Run(ctx, s.f)
+		})
 	})
 }
 

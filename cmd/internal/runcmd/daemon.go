@@ -36,8 +36,8 @@ does.
 
 On SIGTERM, SIGINT or SIGHUP it finishes the running checks within run.grace, records them and exits 0. It does not read
 its settings again. It exits 1 if a check has ignored its timeout: only the end of the process ends such a check. A
-supervisor must then restart the daemon. The daemon does not start without a database. If it loses the database later,
-it waits.
+supervisor must then restart the daemon. The daemon does not start without a database. It waits up to 10 minutes for a
+server that starts or recovers. If it loses the database later, it waits.
 
 With --listen or server.listen it also serves the pages and the API of "serve", with the same tokens
 and host names. They use up to run.connections + 5 more connections, and the daemon's database role.
