@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -147,7 +148,7 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 }
 
 func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
-	setting := rule.ReadSettings
+	setting := rulesession.Read
 	if role := t.rule.Rule.Role; role != "" {
 		setting += "; set local role " + pq.QuoteIdentifier(role)
 	}

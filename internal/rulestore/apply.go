@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -120,7 +121,7 @@ func (s *Store) passed(ctx context.Context, p *RulePlan) (some bool, err error) 
 	query := fmt.Sprintf("select exists (select from %s where %s and not %s and %s + %s <= %s)",
 		p.rule.Relation, f.WhereSQL(), f.DoneSQL(present), f.SinceSQL(), seconds(p.timing.EarliestFrom(0)), present)
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Read); err != nil {
 			return err
 		}
 		return tx.GetContext(ctx, &some, query, s.clock())

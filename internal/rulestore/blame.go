@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -100,7 +101,7 @@ func partsOf(r rule.Applied) (list []part) {
 // fails returns why the server cannot compute an expression for rows of the table, which a query finds. Nil: it can.
 func (s *Store) fails(ctx context.Context, r rule.Applied, expression, rows string) (*pq.Error, error) {
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		setting := rule.ReadSettings
+		setting := rulesession.Read
 		if role := r.Rule.Role; role != "" {
 			setting += "; set local role " + pq.QuoteIdentifier(role)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -89,7 +90,7 @@ func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u u
 	asked := r.rule
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		r.tx, r.problems = tx, nil
-		if _, err := tx.ExecContext(ctx, rule.UnderstandSettings); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Understand); err != nil {
 			return err
 		}
 		if u, err = r.resolve(ctx); err != nil {

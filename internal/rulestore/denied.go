@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 	err = s.readTable(ctx, func(tx *sqlx.Tx) error {
 		denied = nil
 		for i := -1; i < len(r.Rule.Steps) && denied == nil; i++ {
-			what, query, settings := "", r.RowsQuery(), rule.ReadSettings
+			what, query, settings := "", r.RowsQuery(), rulesession.Read
 			if i >= 0 {
 				what, settings = "step "+r.Rule.Steps[i].Name+": ", qualifiedNames+"; reset row_security"
 				query, _ = r.Query(i)

@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -186,7 +187,7 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 			}
 		}
 		for i := -1; i < len(r.Rule.Steps); i++ {
-			what, query, written, settings := "", r.RowsQuery(), noParameter, rule.ReadSettings
+			what, query, written, settings := "", r.RowsQuery(), noParameter, rulesession.Read
 			if i >= 0 {
 				what, settings = "step "+r.Rule.Steps[i].Name+": ", qualifiedNames
 				query, written = r.Query(i)
@@ -257,7 +258,7 @@ func (s *Store) badKeys(ctx context.Context, r rule.Applied) (keys []string) {
 		where prescient_about
 		limit %[6]d`, r.Facts.WhereSQL(), key, r.Relation, maxKey, r.Name(), mostKeys)
 	_ = s.readTable(ctx, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Read); err != nil {
 			return err
 		}
 		keys = nil

@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -29,7 +30,7 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 		Replace(r.RowsQuery())
 	var plan string
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, rule.ReadSettings+"; set local enable_seqscan = off"); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Read+"; set local enable_seqscan = off"); err != nil {
 			return err
 		}
 		if role := r.Rule.Role; role != "" {
@@ -64,7 +65,7 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 func (s *Store) never(ctx context.Context, r rule.Applied) (warnings []string, err error) {
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		warnings = nil
-		if _, err := tx.ExecContext(ctx, rule.ReadSettings+"; set local constraint_exclusion = on"); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Read+"; set local constraint_exclusion = on"); err != nil {
 			return err
 		}
 		for _, p := range partsOf(r) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -169,7 +170,7 @@ func (u understood) settings(schema pgsql.Schema) string {
 	if u.table.Roles {
 		owners = "r.rolname = n.nspname"
 	}
-	return rule.UnderstandSettings + fmt.Sprintf(`;
+	return rulesession.Understand + fmt.Sprintf(`;
 set local search_path = pg_catalog, pg_temp;
 
 do $$
@@ -294,8 +295,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
-	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rule.FunctionSettings,
-		"{trigger_settings}", rule.TriggerSettings)
+	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rulesession.Function,
+		"{trigger_settings}", rulesession.Trigger)
 	return func(text pg.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
@@ -343,7 +344,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	}
 	columns := func(row string) string { return row + "." + strings.Join(u.Reads, ", "+row+".") }
 	alike := func(row string) string {
-		list := []string{rule.UsualAbbreviations}
+		list := []string{rulesession.UsualAbbreviations}
 		for _, column := range u.Reads {
 			list = append(list, fmt.Sprintf("pg_typeof(%s.%s) = pg_typeof(new_row.%[2]s)", row, column))
 		}

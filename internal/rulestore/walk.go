@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -49,7 +50,7 @@ type page struct {
 
 // read reads the page after the last key.
 func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
-	if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+	if _, err := tx.ExecContext(ctx, rulesession.Read); err != nil {
 		return p, err
 	}
 	if w.until == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -29,7 +29,7 @@ func (s *Store) zone(ctx context.Context, name string) (differs string, refused 
 	}
 	var weeks []week
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
-		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+		if _, err := tx.ExecContext(ctx, rulesession.Read); err != nil {
 			return err
 		}
 		weeks, err = pg.Collect(ctx, tx, pg.RuleZone.In(s.schema), []any{name},

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -216,7 +217,7 @@ func (p *page) look(ctx context.Context, rows []int) error {
 // without a schema are those of PostgreSQL, as in the triggers of the rule.
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; %s",
-		p.Timeout.Milliseconds(), lockTime.Milliseconds(), ReadSettings)
+		p.Timeout.Milliseconds(), lockTime.Milliseconds(), rulesession.Read)
 	db, err := p.DB(ctx)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -44,7 +44,7 @@ func (d divided) Unwrap() error      { return d.error }
 // settings make a query mean the same for each login and each database, as those of a rule do. With
 // row_security off, a policy that would hide rows is an error: a key that the query does not return is
 // finished.
-var settings = rule.UnderstandSettings + "; set local row_security = off"
+var settings = rulesession.Understand + "; set local row_security = off"
 
 // ask runs the query for keys. The result leaves out keys that need nothing.
 func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]answer, err error) {

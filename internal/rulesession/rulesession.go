@@ -1,4 +1,5 @@
-package rule
+// Package rulesession has the settings with which SQL of a rule means the same in every session.
+package rulesession
 
 import (
 	"fmt"
@@ -32,29 +33,29 @@ var settings = [][2]string{
 // microseconds.
 var abbreviations = [2]string{"timezone_abbreviations", "'Default'"}
 
-// UsualAbbreviations is an SQL condition: the setting that TriggerSettings lacks has its value.
+// UsualAbbreviations is an SQL condition: the setting that Trigger lacks has its value.
 var UsualAbbreviations = fmt.Sprintf("current_setting('%s') = %s", abbreviations[0], abbreviations[1])
 
-// names is the search_path of reading transactions and triggers. A text of an Applied names other schemas itself.
+// names is the search_path of reading transactions and triggers. A text of an applied rule names other schemas itself.
 const names = "search_path = pg_catalog, pg_temp"
 
 // plain lets the server compile nothing: for the few rows of a trigger or a page, that takes longer than it saves.
 const plain = "jit = off"
 
-// UnderstandSettings is SQL that prepares a transaction to understand the texts of a rule. It leaves the
+// Understand is SQL that prepares a transaction to understand the texts of a rule. It leaves the
 // search_path of the session, by which a file may name functions.
-var UnderstandSettings = setLocal()
+var Understand = setLocal()
 
-// ReadSettings is SQL that prepares a transaction to read the table of an Applied. A table whose row security
+// Read is SQL that prepares a transaction to read the table of a rule. A table whose row security
 // concerns the login is refused: rows that the login may not see would look gone.
-var ReadSettings = "set local " + names + "; set local " + plain + "; set local row_security = off; " + setLocal()
+var Read = "set local " + names + "; set local " + plain + "; set local row_security = off; " + setLocal()
 
-// FunctionSettings are the settings of a function that reads a row for a trigger, a line for each.
-var FunctionSettings = TriggerSettings + "\n" + each("set %s = %s", "\n", abbreviations)
+// Function has the settings of a function that reads a row for a trigger, a line for each.
+var Function = Trigger + "\n" + each("set %s = %s", "\n", abbreviations)
 
-// TriggerSettings are those of a trigger's function, which each write pays for: without the one that costs more than
-// all else. Such a function leaves the row to one with FunctionSettings unless UsualAbbreviations is true.
-var TriggerSettings = "set " + names + "\nset " + plain + "\n" + each("set %s = %s", "\n", cheap()...)
+// Trigger has those of a trigger's function, which each write pays for: without the one that costs more than
+// all else. Such a function leaves the row to one with Function unless UsualAbbreviations is true.
+var Trigger = "set " + names + "\nset " + plain + "\n" + each("set %s = %s", "\n", cheap()...)
 
 // cheap returns the settings without the abbreviations.
 func cheap() [][2]string {
