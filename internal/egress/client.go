@@ -56,6 +56,10 @@ type Message struct {
 	// ContentType is the media type of Body.
 	ContentType string
 	Body        []byte
+	// Method is the method of HTTP. Defaults to POST.
+	Method string
+	// Authorization is the header of that name. Empty: there is none.
+	Authorization string
 }
 
 // Client sends messages. It is safe for concurrent use.
@@ -118,12 +122,15 @@ var now = time.Now //nolint:forbidigo // signs an attempt, and is compared with 
 func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, fmt.Errorf("no answer within %s", c.cfg.Timeout))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(m.Body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(m.Method, http.MethodPost), to.String(), bytes.NewReader(m.Body))
 	if err != nil {
 		return nil, withoutURL(err)
 	}
 	req.Header.Set("Content-Type", m.ContentType)
 	req.Header.Set("User-Agent", "prescient")
+	if m.Authorization != "" {
+		req.Header.Set("Authorization", m.Authorization)
+	}
 	id := EncodeID(m.ID)
 	req.Header.Set(HeaderID, id)
 	if c.signer != nil {

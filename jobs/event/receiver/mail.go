@@ -128,11 +128,16 @@ func (m *mailer) compose(what Message) (*gomail.Msg, error) {
 		return nil, err
 	}
 	out.Subject(cut(firstLine(what.Text), mostSubject))
-	hash := sha256.Sum256([]byte(what.ID))
 	_, domain, _ := strings.Cut(m.from, "@")
-	out.SetMessageIDWithValue(hex.EncodeToString(hash[:16]) + "@" + strings.TrimRight(domain, "> "))
+	out.SetMessageIDWithValue(hash(what.ID) + "@" + strings.TrimRight(domain, "> "))
 	out.SetBodyString(gomail.TypeTextPlain, what.Text)
 	return out, nil
+}
+
+// hash returns a short text of letters and digits, the same for the same id.
+func hash(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
 }
 
 // dial returns a function that connects, and closes the connection when ctx ends: the client looks at no context after

@@ -9,7 +9,9 @@
 //	discord://discord.com/api/webhooks/...
 //	telegram://TOKEN@api.telegram.org/CHAT
 //	ntfy://ntfy.sh/TOPIC                        a phone; also gotify://HOST/TOKEN, pushover://TOKEN@api.pushover.net/USER
-//	pagerduty://KEY@events.pagerduty.com
+//	matrix://TOKEN@matrix.example.com/!ROOM:example.com
+//	zulip://chat.example.com/api/v1/external/slack_incoming?api_key=KEY&stream=ops
+//	pagerduty://KEY@events.pagerduty.com, opsgenie://KEY@api.opsgenie.com
 //	smtp://USER:PASSWORD@HOST:587/?from=A&to=B  mail; smtps: for TLS from the beginning
 //	https://example.com/hook                    JSON with the text
 //	file:///var/log/alerts.txt, stdout:

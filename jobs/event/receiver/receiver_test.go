@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,18 +48,21 @@ func text(id, text string) receiver.Message {
 func TestEachServiceGetsTheRequestThatItDocuments(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"slack+http://HOST/services/T0/B0/x":   `/services/T0/B0/x {"text":"Order 42 \u0026lt;late\u0026gt;\nsince 11:04"}`,
-		"mattermost+http://HOST/hooks/x":       `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"rocketchat+http://HOST/hooks/x":       `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"googlechat+http://HOST/v1/x?key=y":    `/v1/x?key=y {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"discord+http://HOST/api/webhooks/1/x": `/api/webhooks/1/x {"allowed_mentions":{"parse":[]},"content":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"telegram+http://12:ab@HOST/-100":      `/bot12:ab/sendMessage {"chat_id":"-100","text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"ntfy+http://HOST/alerts":              `/ {"message":"Order 42 \u003clate\u003e\nsince 11:04","topic":"alerts"}`,
-		"gotify+http://HOST/x":                 `/message?token=x {"message":"Order 42 \u003clate\u003e\nsince 11:04"}`,
-		"pushover+http://token@HOST/user":      `/1/messages.json {"message":"Order 42 \u003clate\u003e\nsince 11:04","token":"token","user":"user"}`,
-		"pagerduty+http://key@HOST":            `/v2/enqueue {"dedup_key":"problem 1","event_action":"trigger","payload":{"custom_details":{"text":"Order 42 \u003clate\u003e\nsince 11:04"},"severity":"error","source":"prescient","summary":"Order 42 \u003clate\u003e"},"routing_key":"key"}`,
-		"teams+http://HOST/workflows/x?sig=y":  `/workflows/x?sig=y {"attachments":[{"content":{"$schema":"http://adaptivecards.io/schemas/adaptive-card.json","body":[{"text":"Order 42 \u003clate\u003e\nsince 11:04","type":"TextBlock","wrap":true}],"type":"AdaptiveCard","version":"1.4"},"contentType":"application/vnd.microsoft.card.adaptive"}],"type":"message"}`,
-		"http://HOST/hook":                     `/hook {"id":"1","text":"Order 42 \u003clate\u003e\nsince 11:04","about":"problem 1","over":false}`,
+		"slack+http://HOST/services/T0/B0/x":                                    `/services/T0/B0/x {"text":"Order 42 \u0026lt;late\u0026gt;\nsince 11:04"}`,
+		"mattermost+http://HOST/hooks/x":                                        `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"rocketchat+http://HOST/hooks/x":                                        `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"googlechat+http://HOST/v1/x?key=y":                                     `/v1/x?key=y {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"discord+http://HOST/api/webhooks/1/x":                                  `/api/webhooks/1/x {"allowed_mentions":{"parse":[]},"content":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"telegram+http://12:ab@HOST/-100":                                       `/bot12:ab/sendMessage {"chat_id":"-100","text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"ntfy+http://HOST/alerts":                                               `/ {"message":"Order 42 \u003clate\u003e\nsince 11:04","topic":"alerts"}`,
+		"gotify+http://HOST/x":                                                  `/message?token=x {"message":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"pushover+http://token@HOST/user":                                       `/1/messages.json {"message":"Order 42 \u003clate\u003e\nsince 11:04","token":"token","user":"user"}`,
+		"pagerduty+http://key@HOST":                                             `/v2/enqueue {"dedup_key":"problem 1","event_action":"trigger","payload":{"custom_details":{"text":"Order 42 \u003clate\u003e\nsince 11:04"},"severity":"error","source":"prescient","summary":"Order 42 \u003clate\u003e"},"routing_key":"key"}`,
+		"teams+http://HOST/workflows/x?sig=y":                                   `/workflows/x?sig=y {"attachments":[{"content":{"$schema":"http://adaptivecards.io/schemas/adaptive-card.json","body":[{"text":"Order 42 \u003clate\u003e\nsince 11:04","type":"TextBlock","wrap":true}],"type":"AdaptiveCard","version":"1.4"},"contentType":"application/vnd.microsoft.card.adaptive"}],"type":"message"}`,
+		"opsgenie+http://key@HOST":                                              `POST GenieKey key /v2/alerts {"alias":"problem 1","description":"Order 42 \u003clate\u003e\nsince 11:04","message":"Order 42 \u003clate\u003e","source":"prescient"}`,
+		"matrix+http://syt_x@HOST/!ab:HOME":                                     `PUT Bearer syt_x /_matrix/client/v3/rooms/%21ab:HOME/send/m.room.message/6b86b273ff34fce19d6b804eff5a3f57 {"body":"Order 42 \u003clate\u003e\nsince 11:04","msgtype":"m.text"}`,
+		"zulip+http://HOST/api/v1/external/slack_incoming?api_key=x&stream=ops": `/api/v1/external/slack_incoming?api_key=x&stream=ops {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"http://HOST/hook":                                                      `/hook {"id":"1","text":"Order 42 \u003clate\u003e\nsince 11:04","about":"problem 1","over":false}`,
 	} {
 		service, _, _ := strings.Cut(address, ":")
 		t.Run(service, func(t *testing.T) {
@@ -76,16 +80,64 @@ func TestEachServiceGetsTheRequestThatItDocuments(t *testing.T) {
 	}
 }
 
-func TestPagerDutyResolvesWhatIsOver(t *testing.T) {
+func TestAServiceThatKeepsIncidentsResolvesWhatIsOver(t *testing.T) {
 	t.Parallel()
-	web := receivertest.NewWeb(t, nil)
-	m := text("2", "It is over")
-	m.Over = true
-	if _, err := open(t, "pagerduty+http://key@"+web.Host(), loopback).Send(t.Context(), m); err != nil {
-		t.Fatal(err)
+	for address, want := range map[string]string{
+		"pagerduty+http://key@HOST":                    `/v2/enqueue {"dedup_key":"problem 1","event_action":"resolve","routing_key":"key"}`,
+		"opsgenie+http://key@HOST/jsm/ops/integration": `POST GenieKey key /jsm/ops/integration/v2/alerts/problem%201/close?identifierType=alias {"source":"prescient"}`,
+	} {
+		web := receivertest.NewWeb(t, nil)
+		m := text("2", "It is over")
+		m.Over = true
+		if _, err := open(t, strings.Replace(address, "HOST", web.Host(), 1), loopback).Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]string{want}, web.Got()); diff != "" {
+			t.Error(diff)
+		}
 	}
-	if diff := gocmp.Diff([]string{`/v2/enqueue {"dedup_key":"problem 1","event_action":"resolve","routing_key":"key"}`}, web.Got()); diff != "" {
-		t.Error(diff)
+}
+
+// PagerDuty takes 255 characters, and OpsGenie 512.
+func TestALongKeyNamesTheSameIncidentWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	for address, name := range map[string]*regexp.Regexp{
+		"pagerduty+http://key@HOST": regexp.MustCompile(`"dedup_key":"([^"]{1,255})"`),
+		"opsgenie+http://key@HOST":  regexp.MustCompile(`(?:"alias":"|alerts/)([^"/]{1,512})["/]`),
+	} {
+		web := receivertest.NewWeb(t, nil)
+		r := open(t, strings.Replace(address, "HOST", web.Host(), 1), loopback)
+		m := text("1", "x")
+		m.About = strings.Repeat("k", 600)
+		for range 2 {
+			if _, err := r.Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			m.Over = true
+		}
+		began, over := name.FindStringSubmatch(web.Got()[0]), name.FindStringSubmatch(web.Got()[1])
+		if began == nil || over == nil || began[1] != over[1] {
+			t.Errorf("%s: %q", address, web.Got())
+		}
+	}
+}
+
+// A person of Telegram, a topic of ntfy or a room of Matrix comes from the row.
+func TestAServiceWithRecipientsSendsToThatOfTheMessage(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"telegram+http://12:ab@HOST/-100":   `/bot12:ab/sendMessage {"chat_id":"#own","text":"x"}`,
+		"ntfy+http://HOST/alerts":           `/ {"message":"x","topic":"#own"}`,
+		"matrix+http://syt_x@HOST/!ab:HOME": `PUT Bearer syt_x /_matrix/client/v3/rooms/%23own/send/m.room.message/6b86b273ff34fce19d6b804eff5a3f57 {"body":"x","msgtype":"m.text"}`,
+		"zulip+http://HOST/hook":            "",
+	} {
+		web := receivertest.NewWeb(t, nil)
+		m := text("1", "x")
+		m.To = "#own"
+		_, err := open(t, strings.Replace(address, "HOST", web.Host(), 1), loopback).Send(t.Context(), m)
+		if got := strings.Join(web.Got(), "\n"); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", address, got, err)
+		}
 	}
 }
 
@@ -309,7 +361,7 @@ func TestAnErrorShowsNoSecretOfTheAddress(t *testing.T) {
 	for _, address := range []string{
 		secret, "slacks://" + secret, "://" + secret, "slack:" + secret, "telegram://" + secret + "@h", "smtp://u:" + secret + "@h:99999/?from=a@b",
 		"smtp://u:" + secret + "@h/?from=x", "smtp://u:" + secret + "@h/?from=a@b&tls=maybe", "smtp://h/?from=a@b&" + secret + "=1%", "https+http://h/" + secret,
-		"pushover://" + secret, "gotify://h", "ntfy://h", "pagerduty://h", "file:x", "smtp://h/?from=a@b&to=x", "https://a,b/",
+		"pushover://" + secret, "gotify://h", "opsgenie://h", "matrix://h/!a:h", "matrix://" + secret + "@h", "ntfy://h", "pagerduty://h", "file:x", "smtp://h/?from=a@b&to=x", "https://a,b/",
 	} {
 		_, err := receiver.Open(address, receiver.Config{})
 		if err == nil || strings.Contains(err.Error(), secret) {

@@ -19,6 +19,10 @@ type service struct {
 	most int
 	// request returns where a message is sent, from the address as a URL of https, and its body as JSON.
 	request func(to url.URL, m Message) (url.URL, any, error)
+	// method is the method of HTTP. Defaults to POST.
+	method string
+	// scheme says that the user of the address is sent as the header Authorization, and with which scheme.
+	scheme string
 	// incidents says that the service keeps an incident until a message is Over.
 	incidents bool
 }
@@ -30,6 +34,8 @@ var services = map[string]service{
 	"mattermost": {most: 16_000, request: chat},
 	"rocketchat": {most: 5_000, request: chat},
 	"googlechat": {most: 4_000, request: chat},
+	"zulip":      {most: 10_000, request: chat},
+	"matrix":     {most: 32_000, request: matrix, method: http.MethodPut, scheme: "Bearer"},
 	"teams":      {most: 20_000, request: teams},
 	"discord":    {most: 2_000, request: discord},
 	"telegram":   {most: 4_000, request: telegram},
@@ -37,10 +43,11 @@ var services = map[string]service{
 	"gotify":     {most: 16_000, request: gotify},
 	"pushover":   {most: 1_000, request: pushover},
 	"pagerduty":  {most: 16_000, request: pagerDuty, incidents: true},
+	"opsgenie":   {most: 15_000, request: opsGenie, scheme: "GenieKey", incidents: true},
 }
 
 // errNoTo is the error of a message to a person for a service that has no recipients.
-var errNoTo = fmt.Errorf("%w: the service takes no recipient (to): only mail, telegram and ntfy do", event.ErrRefused)
+var errNoTo = fmt.Errorf("%w: the service takes no recipient (to): only mail, telegram, ntfy and matrix do", event.ErrRefused)
 
 func generic(to url.URL, m Message) (url.URL, any, error) {
 	return to, struct {
@@ -136,7 +143,7 @@ func pagerDuty(to url.URL, m Message) (url.URL, any, error) {
 		return to, nil, errors.New("want pagerduty://KEY@events.pagerduty.com")
 	}
 	to.Path = "/v2/enqueue"
-	body := map[string]any{"routing_key": key, "event_action": "resolve", "dedup_key": m.About}
+	body := map[string]any{"routing_key": key, "event_action": "resolve", "dedup_key": incident(m, 255)}
 	if !m.Over {
 		body["event_action"] = "trigger"
 		body["payload"] = map[string]any{
@@ -145,6 +152,50 @@ func pagerDuty(to url.URL, m Message) (url.URL, any, error) {
 		}
 	}
 	return noTo(to, m, body)
+}
+
+// opsGenie raises an alert, and closes it when the problem is over (Alert API). The path of the address is that of
+// another product with the same API, such as Jira Service Management.
+func opsGenie(to url.URL, m Message) (url.URL, any, error) {
+	key, to := user(to)
+	if key == "" {
+		return to, nil, errors.New("want opsgenie://KEY@api.opsgenie.com")
+	}
+	to.Path = strings.TrimRight(to.Path, "/") + "/v2/alerts"
+	body := map[string]any{"source": "prescient"}
+	alias := incident(m, 512)
+	if m.Over {
+		to.RawPath = to.EscapedPath() + "/" + url.PathEscape(alias) + "/close"
+		to.Path += "/" + alias + "/close"
+		to.RawQuery = "identifierType=alias"
+		return noTo(to, m, body)
+	}
+	body["message"], body["alias"], body["description"] = cut(firstLine(m.Text), 130), alias, m.Text
+	return noTo(to, m, body)
+}
+
+// incident returns the name of the incident of a message, of so many bytes at most.
+func incident(m Message, most int) string {
+	if len(m.About) > most {
+		return hash(m.About)
+	}
+	return m.About
+}
+
+// matrix sends to a room. The server takes a message with the same id once.
+func matrix(to url.URL, m Message) (url.URL, any, error) {
+	token, to := user(to)
+	room := strings.Trim(to.Path, "/")
+	if m.To != "" {
+		room = m.To
+	}
+	if token == "" || room == "" {
+		return to, nil, errors.New("want matrix://TOKEN@matrix.example.com/!ROOM:example.com")
+	}
+	const begin = "/_matrix/client/v3/rooms/"
+	end := "/send/m.room.message/" + hash(m.ID)
+	to.Path, to.RawPath = begin+room+end, begin+url.PathEscape(room)+end
+	return to, map[string]any{"msgtype": "m.text", "body": m.Text}, nil
 }
 
 // user returns what a URL has before the @, and the URL without it.
@@ -198,7 +249,12 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
-	answer, err := w.client.Post(ctx, &to, egress.Message{ID: m.ID, ContentType: "application/json", Body: body})
+	out := egress.Message{ID: m.ID, ContentType: "application/json", Body: body, Method: w.method}
+	if w.scheme != "" {
+		key, _ := user(w.to)
+		out.Authorization = w.scheme + " " + key
+	}
+	answer, err := w.client.Post(ctx, &to, out)
 	if status, is := errors.AsType[*egress.StatusError](err); is && refuses(status.Status, m.To != "") {
 		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}

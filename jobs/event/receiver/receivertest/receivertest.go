@@ -181,14 +181,19 @@ func (w *Web) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 	if status < 300 {
 		w.mu.Lock()
-		w.got = append(w.got, in.URL.RequestURI()+" "+string(text))
+		line := in.URL.RequestURI() + " " + string(text)
+		if authorization := in.Header.Get("Authorization"); authorization != "" {
+			line = in.Method + " " + authorization + " " + line
+		}
+		w.got = append(w.got, line)
 		w.mu.Unlock()
 	}
 	out.WriteHeader(status)
 	_, _ = io.WriteString(out, answer)
 }
 
-// Got returns what it has taken: the path and the body of each request, the oldest first.
+// Got returns what it has taken: the path and the body of each request, the oldest first. A request with the header
+// Authorization begins with its method and that header.
 func (w *Web) Got() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
