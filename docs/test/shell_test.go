@@ -67,8 +67,7 @@ func newReader(t *testing.T, page, binary string) *reader {
 	if err := os.WriteFile(psqlrc, []byte("\\set ON_ERROR_STOP on\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PSQLRC="+psqlrc,
-		"GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
+	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PSQLRC="+psqlrc, "GOWORK=")
 	if fromNothing[page] {
 		r.private()
 		return r
@@ -102,13 +101,13 @@ func newReader(t *testing.T, page, binary string) *reader {
 	return r
 }
 
-// goCommand is go, but it gets this module from here: what is shown to be got is not published yet.
+// goCommand is go, but it gets this module from here: what is shown to be got is not published yet. In one workspace with
+// the reader's module, the packages of this one are those that are compiled for tests already.
 const goCommand = `#!/bin/sh
 set -e
 case "$*" in
 "get github.com/prescient-go/prescient")
-    "$GO" mod edit -require github.com/prescient-go/prescient@v0.0.0 -replace "github.com/prescient-go/prescient=$MODULE"
-    cp "$MODULE/go.sum" .
+    "$GO" work init . "$MODULE"
     ;;
 "mod tidy") ;; # the build does what is needed
 *) exec "$GO" "$@" ;;
