@@ -680,7 +680,11 @@ func (m *model) applied(r *theRule, now time.Time) {
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false)
 		// The same value is the same start of the clock, but here a start is an instant.
 		w.unsure = w.unsure || w.zone != "" && w.zone != r.zone.String() && r.local(m.tables, values)
-		since, _ := m.since(r, values)
+		since, ok := m.since(r, values)
+		if doneAt, _, _ := m.done(r, values, now); ok && r.met && w.slot.IsZero() && r.isDone(m.tables, values, now, false) {
+			// A check that has not looked at other tables yet may find it done now.
+			w.unsure = w.unsure || m.inTime(r, w, values, since, doneAt)
+		}
 		if !w.slot.IsZero() && !w.maybe {
 			w.maybe, w.known = true, since
 		}
