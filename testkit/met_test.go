@@ -104,6 +104,11 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			map[float64]string{7: "update cases set closed_at = $1 where id = 1", 9: "update cases set closed_at = $1 where id = 2"},
 			[]string{"met 1 7.25", "soon 2 8"},
 		},
+		"a row without a step": {
+			"since: opened_at, done: closed_at, also: {table: public.closed, key: id}, where: exists (select from closed c where c.id = cases.id), steps: [{after: {interval: null::interval}, event: late}]",
+			map[float64]string{1: "insert into closed values (1, $1)", 2: "update cases set closed_at = $1; insert into closed values (1, $1)"},
+			nil,
+		},
 		"while it is paused": {
 			"since: opened_at, done: closed_at, pause: kind = 'x', steps: [{after: 4h, event: late}]",
 			map[float64]string{1: "update cases set kind = 'x'", 9: "update cases set closed_at = $1 where id = 1", 10: "update cases set closed_at = $1, kind = 'a' where id = 2"},

@@ -73,6 +73,16 @@ func (r Rule) SlotFor(slots grid.Grid, came time.Time, entityKey string) time.Ti
 	return slots.PickSlot(next, r.Overdue.Window(slots), next, hash)
 }
 
+// ever reports whether a step ever fires for a row.
+func (t *Timing) ever(since time.Time) bool {
+	for i := range t.steps {
+		if first, err := t.Nth(i, since, 1); err == nil && first.Number > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // LastBefore returns the last occurrence of all steps before an instant, and the index of its step. Of two at the same
 // instant, it is that of the later step. It returns no occurrence if there is none.
 func (t *Timing) LastBefore(since, at time.Time) (step int, last Occurrence) {

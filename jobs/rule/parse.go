@@ -27,7 +27,7 @@ const (
 
 // Parse reads a file of rules, in YAML or JSON. It fills in the defaults of names, and reads the files of
 // holidays, whose paths are relative to the working directory. The error joins a Problem for each mistake, in
-// the order of the file.
+// the order of the file. The file then has what could be read.
 func Parse(in io.Reader) (File, error) { return ParseIn(in, "") }
 
 // ParseIn is Parse with paths relative to a directory.
@@ -47,7 +47,7 @@ func ParseIn(in io.Reader, dir string) (File, error) {
 	file := r.file(root)
 	if len(r.errs) > 0 {
 		slices.SortStableFunc(r.errs, func(a, b error) int { return lineOf(a) - lineOf(b) })
-		return File{}, errors.Join(r.errs...)
+		return file, errors.Join(r.errs...)
 	}
 	return file, nil
 }
@@ -302,10 +302,29 @@ func (r *reader) one(node *yaml.Node) Rule {
 			*texts[field] = strings.TrimSpace(r.text(p.value, field))
 		}
 	}
-	if len(r.errs) == before {
-		r.errs = append(r.errs, rule.complete()...)
+	if node.Kind == yaml.MappingNode {
+		r.complete(&rule, r.errs[before:])
 	}
 	return rule
+}
+
+// complete adds the mistakes of a rule that do not follow from those that were found when it was read. A field that
+// does not exist may be meant for one that is missing.
+func (r *reader) complete(rule *Rule, known []error) {
+	for _, err := range rule.complete() {
+		problem, _ := errors.AsType[*Problem](err)
+		of, _ := entryOf(problem.Field)
+		missing := slices.Contains(ruleFields, of) && rule.Lines[of] == 0
+		follows := func(err error) bool {
+			p, _ := errors.AsType[*Problem](err)
+			field, _ := entryOf(p.Field)
+			unknown := !slices.Contains(ruleFields, field) && rule.Lines[field] == 0
+			return p.Hides(problem) || unknown && missing
+		}
+		if !slices.ContainsFunc(known, follows) {
+			r.errs = append(r.errs, err)
+		}
+	}
 }
 
 // maxField bounds the name of a field of a payload, in bytes: it is a name of SQL.
@@ -580,7 +599,7 @@ func (r *reader) nameSteps(steps []Step) {
 	first := map[string]int{}
 	for i := range steps {
 		s := &steps[i]
-		if s.Name != "" {
+		if s.Name != "" || !s.acts() {
 			continue
 		}
 		does := s.does()

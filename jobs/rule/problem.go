@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -32,6 +33,36 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, "%s: ", p.Field)
 	}
 	return b.String() + p.Message
+}
+
+// Hides reports whether another mistake of the rule may follow from this one: it is about the same field, or about the
+// same step. What is wrong with a delay says nothing about what its step does.
+func (p *Problem) Hides(other *Problem) bool {
+	if p.Rule != other.Rule {
+		return false
+	}
+	of, field := entryOf(p.Field)
+	otherOf, otherField := entryOf(other.Field)
+	switch {
+	case of == "" || of == "steps" && strings.HasPrefix(otherOf, "steps["):
+		return true
+	case of != otherOf:
+		return false
+	}
+	return !slices.Contains(delayFields, field) || slices.Contains(delayFields, otherField)
+}
+
+// delayFields are those of a step that say when it fires.
+var delayFields = []string{"after", "before", "every", "times", "calendar"}
+
+// entryOf returns what a field is a part of, such as "steps[2]" of "steps[2].after" or "since" of "since[1]", and the
+// rest.
+func entryOf(field string) (of, rest string) {
+	of, rest, _ = strings.Cut(field, ".")
+	if !strings.HasPrefix(of, "steps[") {
+		of, _, _ = strings.Cut(of, "[")
+	}
+	return of, rest
 }
 
 // Problem returns a Problem with a field of the rule, at its line.

@@ -83,6 +83,9 @@ func (s Step) Repeats() bool { return s.Every != Delay{} }
 // business reports whether a step needs a calendar.
 func (s Step) business() bool { return s.After.Business() || s.Before.Business() || s.Every.Business() }
 
+// acts reports whether a step does anything.
+func (s Step) acts() bool { return s.Event != "" || s.SQL != "" || s.Job != "" || s.Receiver != "" }
+
 // does returns the event of a step, or else its job, "sql", or "notify" with its receiver.
 func (s Step) does() string {
 	if s.Receiver != "" && s.SQL == "" {

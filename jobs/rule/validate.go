@@ -94,7 +94,7 @@ func (r *Rule) checkActions() (errs []error) {
 		wrong := func(field, format string, args ...any) {
 			errs = append(errs, r.Problem(path(at, field), format, args...))
 		}
-		if s.Event == "" && s.SQL == "" && s.Job == "" && s.Receiver == "" {
+		if !s.acts() {
 			errs = append(errs, r.Problem(at, "must have at least one of event, sql, job and notify"))
 		}
 		for field, problem := range s.check(r.fields()) {
@@ -128,7 +128,7 @@ func (r *Rule) checkActions() (errs []error) {
 		if r.follows()[s.Name] != (Act{}) {
 			wrong("name", "%q is the name of what follows with %[1]s: give the step another name", s.Name)
 		}
-		if first, again := names[s.Name]; again {
+		if first, again := names[s.Name]; again && s.Name != "" {
 			wrong("name", "%q is the name of step %d, too: give each step a name of its own", s.Name, first)
 		} else {
 			names[s.Name] = i + 1

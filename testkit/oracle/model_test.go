@@ -404,7 +404,7 @@ func (m *model) inTime(r *theRule, w *waiting, values row, since, doneAt time.Ti
 			return false
 		}
 	}
-	return true
+	return slices.ContainsFunc(r.steps, func(s *step) bool { return s.data == nil || s.data.length(m.tables, values).ok })
 }
 
 // meets tells that a row is done in time.

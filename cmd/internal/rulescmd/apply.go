@@ -50,7 +50,7 @@ prescient_operator.`,
 }
 
 func runApply(ctx context.Context, o *applyOptions) error {
-	file, err := o.read()
+	file, err := o.readWith(ctx)
 	if err != nil {
 		return err
 	}

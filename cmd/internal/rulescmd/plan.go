@@ -57,7 +57,7 @@ It needs a login that may read the table.`,
 }
 
 func runPlan(ctx context.Context, o *planOptions) error {
-	file, err := o.read()
+	file, err := o.readWith(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -73,6 +74,42 @@ func (o *fileOptions) flag(c *cobra.Command) *cobra.Command {
 
 // read reads the file. Its mistakes are errors of usage, each with its line.
 func (o *fileOptions) read() (rule.File, error) {
+	file, err := o.parse()
+	return file, o.naming(err)
+}
+
+// readWith is read, and adds to the mistakes those that the database tells, if it can be reached: so all of them are
+// told at once.
+func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
+	file, err := o.parse()
+	var known []*rule.Problem
+	all := separate(err)
+	for _, e := range all {
+		if p, ok := errors.AsType[*rule.Problem](e); ok {
+			known = append(known, p)
+		}
+	}
+	if len(known) == 0 || len(file.Rules) == 0 {
+		return file, o.naming(err)
+	}
+	_ = withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		if more := store.Mistakes(ctx, file, known); more != nil {
+			all = append(all, separate(more)...)
+		}
+		return nil
+	})
+	line := func(err error) int {
+		if p, ok := errors.AsType[*rule.Problem](err); ok {
+			return p.Line
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b error) int { return line(a) - line(b) })
+	return file, o.naming(errors.Join(all...))
+}
+
+// parse reads the file.
+func (o *fileOptions) parse() (rule.File, error) {
 	in, dir := io.NopCloser(o.f.In), ""
 	if o.file != "-" {
 		opened, err := os.Open(o.file)
@@ -82,11 +119,7 @@ func (o *fileOptions) read() (rule.File, error) {
 		in, dir = opened, filepath.Dir(o.file)
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	file, err := rule.ParseIn(in, dir)
-	if err != nil {
-		return rule.File{}, o.naming(err)
-	}
-	return file, nil
+	return rule.ParseIn(in, dir)
 }
 
 // naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage.
