@@ -213,7 +213,7 @@ rules: [{name: r, table: public.cases, key: id, since: opened_at, done: "false",
 			t.Fatal(err)
 		}
 		e := entries[len(entries)-1]
-		if told := strings.Contains(e.Sentence(kit.Now(), "prescient"), "The last check found its clock paused since"); told == e.PausedSince.IsZero() {
+		if told := strings.Contains(e.Sentence(kit.Now(), "prescient"), "Its clock is paused since"); told == e.PausedSince.IsZero() {
 			t.Error(e.Sentence(kit.Now(), "prescient"))
 		}
 		return e.PausedSince, e.Used
@@ -228,10 +228,18 @@ rules: [{name: r, table: public.cases, key: id, since: opened_at, done: "false",
 	if since, used := last(); !since.IsZero() || len(used) > 0 {
 		t.Errorf("running: %v %q", since, used)
 	}
-	write(10, true)
+	kit.RunUntil(start.Add(10 * time.Hour))
+	kit.DB.MustExec("update cases set held = true")
+	if since, used := last(); !since.Equal(start.Add(10*time.Hour)) || len(used) > 0 {
+		t.Errorf("before the next check: paused since %v, used %q", since, used)
+	}
 	kit.RunUntil(start.Add(50 * time.Hour))
 	since, used := last()
 	if want := []string{"b 7h", "c 5h of working time"}; !since.Equal(start.Add(10*time.Hour)) || !slices.Equal(used, want) {
 		t.Errorf("paused since %v, used %q, want %q", since, used, want)
+	}
+	kit.DB.MustExec("update cases set held = false")
+	if since, _ := last(); !since.IsZero() {
+		t.Errorf("after the pause: paused since %v", since)
 	}
 }

@@ -42,6 +42,8 @@ func TestTriggersNoteWhenRowsArePaused(t *testing.T) {
 			s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 06:00") + "), (2, 'web', " + at("04 06:00") + ")")
 			if plan := s.apply(held); len(plan.Rules[0].Warnings) != 1 || !strings.Contains(plan.Rules[0].Warnings[0], "their pauses begin with the apply") {
 				t.Errorf("warnings %q", plan.Rules[0].Warnings)
+			} else if plan.Rules[0].Paused != 1 {
+				t.Errorf("%d rows are paused, want 1", plan.Rules[0].Paused)
 			}
 			s.noted("")
 			s.wants("apply", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-06 06:00")

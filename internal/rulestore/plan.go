@@ -84,6 +84,8 @@ type RulePlan struct {
 	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
 	// Rule.Recheck, because another table may start their clock.
 	Unstarted int64 `json:"unstarted"`
+	// Paused is the number of rows whose clocks stand still. What their steps will do is not known.
+	Paused int64 `json:"paused"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots"`
 	// Forecast says what each step will do. Empty for an Apply.
@@ -373,6 +375,9 @@ func (p *RulePlan) count(next page) {
 		if !r.counts {
 			p.Unstarted++
 		}
+		if r.paused {
+			p.Paused++
+		}
 		switch what.fate {
 		case begin:
 			p.Begin++
@@ -390,7 +395,7 @@ func (p *RulePlan) count(next page) {
 
 // reset forgets what was counted.
 func (p *RulePlan) reset() {
-	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Unstarted, p.Refused = 0, 0, 0, 0, 0, 0, false
+	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Unstarted, p.Paused, p.Refused = 0, 0, 0, 0, 0, 0, 0, false
 	p.slots, p.Slots = map[time.Time]int64{}, nil
 }
 

@@ -17,8 +17,10 @@ func (e TimelineEntry) Sentence(now time.Time, binary string) string {
 		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
 	}
 	if !e.PausedSince.IsZero() {
-		text += fmt.Sprintf(". The last check found its clock paused since %s. Of each delay had passed: %s",
-			spoken.Instant(e.PausedSince), strings.Join(e.Used, ", "))
+		text += ". Its clock is paused since " + spoken.Instant(e.PausedSince)
+		if len(e.Used) > 0 {
+			text += ". Of each delay had passed: " + strings.Join(e.Used, ", ")
+		}
 	}
 	return text
 }

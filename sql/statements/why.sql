@@ -2,7 +2,8 @@
 -- or for a year before Christ: to Go these are its zero time. found: what the last check of a rule
 -- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
 -- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see
--- periodic.Stamp. paused, used: since when a row of a rule is paused, and how much of each step's delay had passed then.
+-- periodic.Stamp. paused, used: since when a row of a rule is paused, as the triggers have noted or the last check
+-- has found, and how much of each step's delay had passed then, as the last check has found.
 -- Called by jobs/admin.Client.entries.
 select
     id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
@@ -15,7 +16,11 @@ select
         select jsonb_array_elements_text(case when jsonb_typeof(s.payload -> 'left_out') = 'array' then s.payload -> 'left_out' else '[]' end)
     ))::text as steps_left_out,
     case when $1 = 'periodic' and s.job = $2 then s.payload::text end as called,
-    case when what = 'waiting' then coalesce(s.payload ->> 'paused', '') else '' end as paused,
+    case
+        when what <> 'waiting' or not c.paused then ''
+        when c.paused then to_char(c.noted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+        else coalesce(s.payload ->> 'paused', '')
+    end as paused,
     case when what = 'waiting' and jsonb_typeof(s.payload -> 'used') = 'array' then s.payload ->> 'used' else '[]' end as used
 from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) as w
 left join lateral (
@@ -28,3 +33,10 @@ left join lateral (
     where w.what = 'waiting' and f.entity_name = $1 and f.entity_key = $2 and f.id = w.id and f.job = prescient.find_job(w.job)
     limit 1
 ) as s on $1 = 'periodic' or exists (select from prescient.rule r where r.name = w.job)
+left join lateral (
+    -- What was noted since the rule has its condition.
+    select c.pauses[cardinality(c.pauses)] as noted_at, cardinality(c.pauses) % 2 = 1 as paused
+    from prescient.rule r
+    join prescient.rule_changed c on c.job = prescient.find_job(r.name) and c.entity_key = $2
+    where r.name = w.job and c.pauses[cardinality(c.pauses)] >= (r.definition -> 'facts' ->> 'paused_from')::timestamptz
+) as c on what = 'waiting'

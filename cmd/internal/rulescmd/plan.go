@@ -177,6 +177,9 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 			add("no instant", "%d have no since, and are looked at in many slots until another table has one. "+
 				"Let where leave out those that never get one", r.Unstarted)
 		}
+		if r.Paused > 0 {
+			add("paused", "%d have clocks that stand still. Their steps have no slot until they go on", r.Paused)
+		}
 		if r.Overdue > 0 {
 			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
 		}
