@@ -151,7 +151,7 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d Due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID:     EventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
+		ID:     eventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
 		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.At, PublishedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
@@ -171,9 +171,9 @@ func Subject(entityName, entityKey string) string {
 // controls matches what Subject writes in another way.
 var controls = regexp.MustCompile(`[\p{Cc}%]`)
 
-// EventID returns the ID of the event of a step, for a key and an instant from which delays count. The step is named
+// eventID returns the ID of the event of a step, for a key and an instant from which delays count. The step is named
 // as by Repetition.
-func EventID(rule, key string, since time.Time, step string) string {
+func eventID(rule, key string, since time.Time, step string) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q %d %q", rule, key, since.UnixMicro(), step) // a hash never fails
 	return hex.EncodeToString(hash.Sum(nil)[:16])

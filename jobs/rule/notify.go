@@ -221,7 +221,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	values := p.values(data)
 	m := messageData{stepData: data}
 	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
-	m.About = EventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
+	m.About = eventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
 	if m.Text == "" {
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
 	}
@@ -234,15 +234,15 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	}
 	text, _ := json.Marshal(m) // never fails
 	return &event.Event{
-		ID:     MessageID(data.Rule, row.EntityKey, data.Since, step),
+		ID:     messageID(data.Rule, row.EntityKey, data.Since, step),
 		Source: p.Source, Type: message.Type(n.Receiver), Subject: Subject(row.EntityName, row.EntityKey),
 		Time: data.At, PublishedAt: now, Data: text,
 	}
 }
 
-// MessageID is EventID for the message of a step.
-func MessageID(rule, key string, since time.Time, step string) string {
-	return EventID(rule, key, since, "message\x00"+step) // no step has such a name
+// messageID is eventID for the message of a step.
+func messageID(rule, key string, since time.Time, step string) string {
+	return eventID(rule, key, since, "message\x00"+step) // no step has such a name
 }
 
 // values returns what templates know. Instants are by the clocks of the rule.
