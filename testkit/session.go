@@ -73,7 +73,8 @@ func (c *clockConn) tell(ctx context.Context) error {
 		return nil
 	}
 	now := clock.Now()
-	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'", now.Format(time.RFC3339Nano)), nil); err != nil {
+	set := fmt.Sprintf("set prescient_caller.clock = '%s'", now.Format(time.RFC3339Nano))
+	if _, err := c.ExecContext(ctx, set, nil); err != nil {
 		return driver.ErrBadConn // the pool opens another one
 	}
 	if c.session.virtual {
@@ -102,13 +103,14 @@ func (c *clockConn) tellNow(ctx context.Context, now time.Time) error {
 const path = `"$user", public, prescient_testkit, pg_catalog`
 
 // makeNow makes SQL of the pool tell the clock of the kit: by now(), and by the instants at which rows are enqueued and
-// end. These go on with the time of the server, because an action leaves out what is enqueued later. Leases keep the time
-// of the server. now() reads a table, because a run resets the setting before it records.
+// end. These go on with the time of the server, because an action leaves out what is enqueued later. Leases keep the
+// time of the server. now() reads a table, because a run resets the setting before it records.
 func makeNow(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, now time.Time) error {
 	const script = `
 create schema prescient_testkit;
 create table prescient_testkit.clock as select '%[2]s'::timestamptz as at, clock_timestamp() as told_at;
-create function prescient_testkit.now() returns timestamptz language sql stable as 'select at from prescient_testkit.clock';
+create function prescient_testkit.now() returns timestamptz language sql stable as
+	'select at from prescient_testkit.clock';
 create function prescient_testkit.later() returns timestamptz language sql as
 	'select at + (clock_timestamp() - told_at) from prescient_testkit.clock';
 grant usage on schema prescient_testkit to public;

@@ -89,7 +89,8 @@ func (a Act) check(payload json.RawMessage) error {
 	if problem := message.CheckReceiver(a.Notify); problem != "" {
 		field("notify", "%s", problem)
 	}
-	if wrong, is := errors.AsType[*jobs.FieldError](jobs.Key{JobExec: a.Job}.ValidateJob(reserved.Caller{})); is && a.Job != "" {
+	bad := jobs.Key{JobExec: a.Job}.ValidateJob(reserved.Caller{})
+	if wrong, is := errors.AsType[*jobs.FieldError](bad); is && a.Job != "" {
 		field("job", "%s", wrong.Message)
 	}
 	if reserved.IsJob(a.Job) {
