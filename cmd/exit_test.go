@@ -2,17 +2,21 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestThePageOfCommandsHasTheTableOfExitCodes(t *testing.T) {
@@ -65,6 +69,74 @@ func TestEveryCommandHasItsExitCodes(t *testing.T) {
 	})
 }
 
+// An action that finds nothing to do is done. One that names what there is not is a mistake, and says what there is.
+func TestEveryActionExitsWithoutAnErrorIfThereIsNothingToDoAndRefusesUnknownNames(t *testing.T) {
+	t.Parallel()
+	database := "--database-url=" + pgtest.URL(t)
+	run := func(line string) (code Code, out, log string) {
+		var stdout, stderr bytes.Buffer
+		registry := jobs.NewRegistry()
+		registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+		a := New(registry)
+		a.Out, a.Err = &stdout, &stderr
+		args := strings.Fields(line)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "_", " ") // of a crontab
+		}
+		code = a.Run(t.Context(), append(args, database))
+		return code, stdout.String(), stderr.String()
+	}
+	for _, line := range []string{"jobs pause ok", "jobs resume ok", "schedules create report --crontab 0_9_*_*_*"} {
+		if code, _, log := run(line); code != Done {
+			t.Fatalf("%s: exit code %d: %s", line, code, log)
+		}
+	}
+	known := map[string]bool{}
+	for path, of := range map[string]struct{ nothing, says, unknown string }{
+		"cancel":      {"jobs cancel ok order 1", "nothing was cancelled", "jobs cancel nosuch order 1"},
+		"cancel-many": {"jobs cancel ok --yes", "nothing was cancelled", "jobs cancel nosuch --yes"},
+		"reschedule":  {"", "", "jobs reschedule ok order 1 --in 1h"},
+		"retry":       {"jobs retry --all", "nothing was put back", "jobs retry --job nosuch"},
+		"run-check":   {"", "", "jobs run ok order 1"},
+		"ack": {
+			"alerts ack --job ok --because why --yes", "0 checks were acknowledged",
+			"alerts ack --job nosuch --because why --yes",
+		},
+		"silence":          {"", "", "alerts silence nosuch --for 1h --because why"},
+		"end-silence":      {"alerts silence missed --for 0s", "missed is not silenced", "alerts silence nosuch --for 0s"},
+		"pause-job":        {"jobs pause ok", "ok is paused already", "jobs pause nosuch"},
+		"resume-job":       {"jobs resume ok", "ok is not paused", "jobs resume nosuch"},
+		"remove-rule":      {"", "", "rules remove nosuch --yes"},
+		"catch-up":         {"catch-up", "", "catch-up --job nosuch"},
+		"trigger-schedule": {"", "", "schedules trigger nosuch"},
+		"backfill-schedule": {
+			"schedules backfill report --since 2001-01-01T10:00:00Z --until 2001-01-01T11:00:00Z", "0 events were published",
+			"schedules backfill nosuch --since 2001-01-01T10:00:00Z --until 2001-01-01T11:00:00Z",
+		},
+		"resend-events":   {"events resend --all", "0 events are sent again", "events resend --id nosuch"},
+		"discard-events":  {"events discard --all --yes", "0 dead letters were deleted", "events discard --id nosuch --yes"},
+		"forget-consumer": {"", "", "events forget nosuch"},
+		"pause-schedule":  {"schedules pause report", "report is paused already", "schedules pause nosuch"},
+		"resume-schedule": {"schedules resume report", "report is not paused", "schedules resume nosuch"},
+	} {
+		if of.nothing != "" {
+			run(of.nothing) // the second time it finds nothing to do
+			if code, out, log := run(of.nothing); code != Done || !strings.Contains(out, of.says) {
+				t.Errorf("%s: exit code %d, %q %s; want 0, and %q", of.nothing, code, out, log, of.says)
+			}
+		}
+		if code, out, log := run(of.unknown); code != Usage || log == "" {
+			t.Errorf("%s: exit code %d, %q %s; want 2", of.unknown, code, out, log)
+		}
+		known[path] = true
+	}
+	for _, form := range action.Forms {
+		if !known[form.Path] {
+			t.Errorf("this test lacks %s", form.Path)
+		}
+	}
+}
+
 // allScripts returns the text of all scripts.
 func allScripts(t *testing.T) string {
 	t.Helper()
@@ -82,4 +154,26 @@ func allScripts(t *testing.T) string {
 		all.WriteString("\n")
 	}
 	return all.String()
+}
+
+func TestAPreviewThatIsBoundedByAnInstantAdvisesTheSameInstant(t *testing.T) {
+	t.Parallel()
+	database := "--database-url=" + pgtest.URL(t)
+	run := func(line string) (code Code, out, log string) {
+		var stdout, stderr bytes.Buffer
+		registry := jobs.NewRegistry()
+		registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+		a := New(registry)
+		a.Out, a.Err = &stdout, &stderr
+		code = a.Run(t.Context(), append(strings.Fields(line), database))
+		return code, stdout.String(), stderr.String()
+	}
+	if code, _, log := run("jobs add ok order 1 --in 1h"); code != Done {
+		t.Fatal(log)
+	}
+	code, out, log := run("jobs cancel ok --until 0s")
+	_, until, _ := strings.Cut(strings.TrimSuffix(strings.Split(out, "\n")[0], "\n"), "enqueued before ")
+	if code != Unconfirmed || until == "" || !strings.Contains(log, "To do exactly this: --until "+until+" --yes") {
+		t.Errorf("exit code %d: %s %s", code, out, log)
+	}
 }

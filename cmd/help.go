@@ -29,7 +29,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err == nil && c.Name() == jsonTopic {
-				return writeSchema(root.OutOrStdout(), rest)
+				return writeSchema(root.OutOrStdout(), root, rest)
 			}
 			if err != nil || len(rest) > 0 {
 				return exit.Usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())

@@ -126,8 +126,28 @@ func TestHelpJSONPrintsTheSchemaOfOneCommandWithAllThatItNeeds(t *testing.T) {
 	if bytes.Contains(one, []byte("Ended")) {
 		t.Error("the schema of slots show has that of jobs history")
 	}
-	if code, _ := help("serve"); code != Usage {
-		t.Errorf("help json of a command that prints no JSON exits with %d", code)
+}
+
+func TestHelpJSONNamesTheCommandsThatHaveASchemaIfThereIsNone(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string][]string{
+		"nosuch":       {`no JSON Schema of "nosuch"`, "alerts ack, ", "config show, ", "why"},
+		"serve":        {`no JSON Schema of "serve"`, "alerts ack, "},
+		"slots nosuch": {`no JSON Schema of "slots nosuch"; the commands with one are slots list, `, "slots show"},
+		"Status":       {`no JSON Schema of "Status"`},
+	} {
+		var stdout, stderr bytes.Buffer
+		a := New(jobs.NewRegistry())
+		a.Out, a.Err = &stdout, &stderr
+		code := a.Run(t.Context(), strings.Fields("help json "+words))
+		if code != Usage || stdout.Len() > 0 {
+			t.Errorf("help json %s exits with %d, and prints %.100s", words, code, &stdout)
+		}
+		for _, text := range want {
+			if !strings.Contains(stderr.String(), text) {
+				t.Errorf("help json %s lacks %q: %s", words, text, &stderr)
+			}
+		}
 	}
 }
 

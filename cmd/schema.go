@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func newJSONTopic() *cobra.Command {
 }
 
 // writeSchema writes the JSON Schema of all commands, or of the command whose words are given.
-func writeSchema(out io.Writer, words []string) error {
+func writeSchema(out io.Writer, root *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		_, err := out.Write(schemaFile)
 		return err
@@ -49,8 +50,9 @@ func writeSchema(out io.Writer, words []string) error {
 		return err
 	}
 	name := strings.Join(words, "-")
-	if all.Defs[name] == nil {
-		return exit.Usagef("%q prints no JSON: the commands with --output do", strings.Join(words, " "))
+	if all.Defs[name] == nil || name != strings.ToLower(name) {
+		return exit.Usagef("there is no JSON Schema of %q; the commands with one are %s", strings.Join(words, " "),
+			strings.Join(schemasBeside(root, words[0]), ", "))
 	}
 	used := map[string]json.RawMessage{}
 	var use func(name string)
@@ -74,4 +76,28 @@ func writeSchema(out io.Writer, words []string) error {
 	}
 	_, err := text.WriteTo(out)
 	return err
+}
+
+// schemasBeside returns the commands that print JSON: those of the group that is named, or all.
+func schemasBeside(root *cobra.Command, group string) (names []string) {
+	var all []string
+	var walk func(c *cobra.Command, path string)
+	walk = func(c *cobra.Command, path string) {
+		for _, sub := range c.Commands() {
+			walk(sub, strings.TrimSpace(path+" "+sub.Name()))
+		}
+		if c.Flags().Lookup("output") == nil || c.Hidden {
+			return
+		}
+		all = append(all, path)
+		if strings.HasPrefix(path, group+" ") {
+			names = append(names, path)
+		}
+	}
+	walk(root, "")
+	if len(names) == 0 {
+		names = all
+	}
+	slices.Sort(names)
+	return names
 }

@@ -11,8 +11,12 @@ import (
 // forgotten tells a job that was paused for a while and not resumed.
 func forgotten(r *Report, threshold float64) (list []Finding) {
 	for _, f := range r.forgotten {
+		resume := "jobs resume "
+		if f.OfRule {
+			resume = "rules resume "
+		}
 		list = append(list, of(f.JobExec, r.found(r.Now.Sub(f.Since).Seconds() > threshold,
-			"jobs resume "+spoken.Word(f.JobExec), "%s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
+			resume+spoken.Word(f.JobExec), "%s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
 			f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
 	}
 	return append(list, forgottenSchedules(r, threshold)...)

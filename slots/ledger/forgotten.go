@@ -18,12 +18,14 @@ type Forgotten struct {
 	By    string
 	// Due is the slot of the oldest row that is due.
 	Due time.Time
+	// OfRule reports whether the job is that of a rule.
+	OfRule bool
 }
 
 // Forgotten lists the jobs that were paused before an instant and have due rows, by name.
 func (l *Ledger) Forgotten(ctx context.Context, before time.Time) ([]Forgotten, error) {
 	found, err := list(ctx, l, pg.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
-		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due)
+		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due, &f.OfRule)
 		f.Since, f.Due = f.Since.UTC(), f.Due.UTC()
 		return err
 	})

@@ -1,7 +1,7 @@
 -- Returns the jobs that were paused before $1 and have rows that are due at $2: since
--- when they are paused, by whom, and since when the oldest row is due.
+-- when they are paused, by whom, since when the oldest row is due, and whether the job is that of a rule.
 -- Called by slots/ledger.Ledger.Forgotten.
-select j.name, j.paused_at, j.paused_by, f.next_check_at
+select j.name, j.paused_at, j.paused_by, f.next_check_at, exists (select from prescient.rule r where r.name = j.name) as of_rule
 from prescient.job j
 cross join lateral (
     select f.next_check_at

@@ -84,7 +84,8 @@ func (a Ack) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	}
 	plan.Text = "Acknowledges " + spoken.Count(found.Rows, "check that was given up", "checks that were given up") +
 		a.narrowed() + ", because: " + a.Because
-	plan.Until, a.Until = found.Until, found.Until
+	plan.Until = bound(a.Until, found.Until, tx.now())
+	a.Until = found.Until
 	plan.Bounded = a
 	return plan, nil
 }

@@ -144,4 +144,13 @@ func Run(ctx context.Context, s *Store, a Long, actor string) (Report, error) {
 	return a.run(ctx, s, actor)
 }
 
+// bound returns the instant of Plan.Until: the one that was given, if it has passed, so that the preview names one
+// instant. Otherwise it is the one that leaves out what comes after the plan.
+func bound(given, found, now time.Time) time.Time {
+	if given.IsZero() || given.After(now) {
+		return found
+	}
+	return given
+}
+
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

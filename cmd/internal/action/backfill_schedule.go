@@ -72,9 +72,11 @@ func (a BackfillSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
 	plan.Text = fmt.Sprintf("Publishes %s of schedule %s from %s until %s",
 		spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
-	plan.Warnings = []string{
-		"Instants that the outbox has are left out. " +
-			"Other destinations, and a pruned outbox, get events again, with the same ids.",
+	if !plan.Nothing {
+		plan.Warnings = []string{
+			"Instants that the outbox has are left out. " +
+				"Other destinations, and a pruned outbox, get events again, with the same ids.",
+		}
 	}
 	plan.Fingerprint = s.Version
 	return plan, nil

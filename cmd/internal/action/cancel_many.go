@@ -119,7 +119,7 @@ func (c CancelMany) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 			spoken.Count(found.Checks, "waiting check", "waiting checks"), c.narrowed())
 	}
 	plan.Warnings = append([]string{goesOn}, tx.again(ctx, c.JobExec)...)
-	plan.Until = found.Until
+	plan.Until = bound(c.Until, found.Until, tx.now())
 	c.Until = found.Until
 	plan.Bounded = c
 	return plan, nil

@@ -112,17 +112,21 @@ func (c CatchUp) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	}
 	plan.Rows, plan.Slots = rows.N, w.slots+found.Empty
 	plan.Nothing = plan.Slots == 0
-	empty := spoken.Count(found.Empty, "missed slot", "missed slots") + " without rows"
 	plan.Text = fmt.Sprintf("%s: %s in %s", modes[c.Mode], c.howMany(rows), spoken.Count(w.slots, "slot", "slots"))
 	switch {
 	case w.slots > 0 && found.Empty > 0:
-		plan.Text += ", and closes " + empty
+		plan.Text += ", and closes " + EmptySlots(found.Empty)
 	case found.Empty > 0:
-		plan.Text = "Closes " + empty
+		plan.Text = "Closes " + EmptySlots(found.Empty)
 	}
 	plan.Warnings = w.warnings(c)
 	plan.Fingerprint = []any{w.slots, found.Empty, w.unregistered}
 	return plan, nil
+}
+
+// EmptySlots counts slots that were missed and have no rows.
+func EmptySlots(n int64) string {
+	return spoken.Count(n, "missed slot", "missed slots") + " without rows"
 }
 
 // Found lists the slots that a catch-up would work on.
@@ -256,9 +260,11 @@ type Caught struct{ slots.Caught }
 // String sums up the slots.
 func (c Caught) String() string {
 	n := c.Total
-	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed",
-		spoken.Count(n.Slots, "slot was", "slots were"),
-		c.Empty, spoken.Count(n.Checked, "row", "rows"), n.Rescheduled, n.Failed)
+	text := spoken.Count(n.Slots, "slot was", "slots were") + " worked on"
+	if c.Empty > 0 {
+		text += fmt.Sprintf(", and %s %s closed", EmptySlots(c.Empty), spoken.Noun(c.Empty, "was", "were"))
+	}
+	text += fmt.Sprintf("; of %s %d moved and %d failed", spoken.Count(n.Checked, "row", "rows"), n.Rescheduled, n.Failed)
 	if open := n.Slots - n.Done; open > 0 {
 		text += fmt.Sprintf("; %s open", spoken.Count(open, "slot was left", "slots were left"))
 	}

@@ -39,7 +39,10 @@ func (a DiscardEvents) check(s *Store) error {
 
 func (a DiscardEvents) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan, err = a.count(ctx, tx, a.filter(), "Deletes %s")
-	plan.Warnings = []string{"Events that are held back behind a deleted one stay in the list until they are sent."}
+	if !plan.Nothing {
+		plan.Until = bound(a.Until, plan.Until, tx.now())
+		plan.Warnings = []string{"Events that are held back behind a deleted one stay in the list until they are sent."}
+	}
 	return plan, err
 }
 

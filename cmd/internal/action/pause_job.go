@@ -81,14 +81,24 @@ func (a PauseJob) do(ctx context.Context, tx Tx) (Report, error) {
 		return nil, err
 	}
 	changed, err := admin.New(tx.Client).Pause(ctx, tx.Tx, a.JobExec)
-	return Paused{a.JobExec, changed, tx.Self}, err
+	return Paused{a.JobExec, changed, tx.resume(ctx, a.JobExec)}, err
+}
+
+// resume is the command that ends the pause of a job or a rule. It reads outside the transaction, which an error
+// would end: a login that may not read the rules gets the command of a job, which does the same.
+func (s *Store) resume(ctx context.Context, job string) string {
+	verb := "jobs"
+	if _, err := s.Rules.Get(ctx, job); err == nil {
+		verb = "rules"
+	}
+	return fmt.Sprintf("%s %s resume %s", s.Self, verb, spoken.Word(job))
 }
 
 // Paused reports on PauseJob.
 type Paused struct {
 	JobExec string `json:"job_exec"`
 	Changed bool   `json:"changed"`
-	self    string
+	resume  string // the command that ends the pause
 }
 
 // String says how to resume the job.
@@ -97,8 +107,7 @@ func (p Paused) String() string {
 	case !p.Changed:
 		return p.JobExec + " is paused already"
 	case p.JobExec == schedule.JobExec:
-		return fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", p.JobExec, p.self)
+		return fmt.Sprintf("job %s is paused: no schedule publishes until: %s", p.JobExec, p.resume)
 	}
-	return fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s",
-		p.JobExec, p.self, spoken.Word(p.JobExec))
+	return fmt.Sprintf("%s is paused; its checks wait until: %s", p.JobExec, p.resume)
 }

@@ -45,8 +45,16 @@ func (a PauseSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 }
 
 func (a PauseSchedule) do(ctx context.Context, tx Tx) (Report, error) {
+	before, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
+	if err != nil {
+		return nil, err
+	}
 	s, err := tx.Schedules.Pause(ctx, tx.Tx, a.ID, a.Version)
-	return ChangedSchedule{httpapi.NewView(s), "schedule " + a.ID + " is paused"}, err
+	text := "schedule " + a.ID + " is paused"
+	if before.Paused {
+		text += " already"
+	}
+	return ChangedSchedule{httpapi.NewView(s), text}, err
 }
 
 // ChangedSchedule reports on PauseSchedule and ResumeSchedule.

@@ -104,8 +104,10 @@ func (a ResendEvents) Name() string { return "resend events" }
 
 func (a ResendEvents) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan, err = a.count(ctx, tx, a.Filter(), "Sends %s again")
-	plan.Warnings = []string{
-		"An event that is refused again may become a dead letter again, with the later ones of its subject.",
+	if !plan.Nothing {
+		plan.Warnings = []string{
+			"An event that is refused again may become a dead letter again, with the later ones of its subject.",
+		}
 	}
 	return plan, err
 }

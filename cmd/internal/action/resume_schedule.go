@@ -8,7 +8,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// ResumeSchedule ends the pause of a schedule. The next instant is the first one after now.
+// ResumeSchedule ends the pause of a schedule, and lets one go on whose check was cancelled. The next instant is the
+// first one after now.
 type ResumeSchedule struct {
 	ID string `json:"id"`
 	// of the schedule, or else nothing is done; 0: any version
@@ -35,13 +36,15 @@ func (a ResumeSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) 
 	if err != nil {
 		return plan, err
 	}
-	plan.Schedules, plan.Nothing = 1, !s.Paused
-	if plan.Nothing {
+	plan.Schedules, plan.Fingerprint = 1, s.Version
+	if plan.Nothing = s.State == schedule.Active; plan.Nothing {
 		plan.Text = "schedule " + a.ID + " is not paused"
-		plan.Fingerprint = s.Version
 		return plan, nil
 	}
-	plan.Text = fmt.Sprintf("Ends the pause of schedule %s", a.ID)
+	plan.Text = "Ends the pause of schedule " + a.ID
+	if !s.Paused {
+		plan.Text = fmt.Sprintf("Resumes schedule %s, which has ended", a.ID)
+	}
 	all, err := schedule.Preview(s.Spec, tx.grid(), tx.now(), tx.now().AddDate(100, 0, 0))
 	if err != nil {
 		return plan, err
@@ -50,15 +53,23 @@ func (a ResumeSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) 
 		plan.Text += "; its next instant is " + clock(at)
 		break
 	}
-	plan.Fingerprint = s.Version
 	return plan, nil
 }
 
 func (a ResumeSchedule) do(ctx context.Context, tx Tx) (Report, error) {
+	before, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
+	if err != nil {
+		return nil, err
+	}
 	s, err := tx.Schedules.Resume(ctx, tx.Tx, a.ID, a.Version)
 	text := "schedule " + a.ID + " is resumed"
-	if s.State == schedule.Active {
+	switch {
+	case before.State == schedule.Active:
+		text = "schedule " + a.ID + " is not paused: nothing was changed"
+	case s.State == schedule.Active:
 		text += ", and waits for " + clock(s.Next)
+	case !before.Paused:
+		text = "schedule " + a.ID + " has ended: it has no further instant"
 	}
 	return ChangedSchedule{httpapi.NewView(s), text}, err
 }

@@ -78,7 +78,7 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	case err != nil:
 		return found, err
 	case paused:
-		return found, refusef("%s is paused: %s jobs resume %[1]s", a.JobExec, tx.Self)
+		return found, refusef("%s is paused: %s", a.JobExec, tx.resume(ctx, a.JobExec))
 	}
 	return list[i], a.free(ctx, tx, list[i].NextCheckAt)
 }

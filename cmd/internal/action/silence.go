@@ -94,22 +94,25 @@ func (tx Tx) silence(ctx context.Context, finding string, span time.Duration, be
 		return nil, err
 	}
 	known, err := tx.alertOf(ctx, finding)
-	return Silenced{finding, known.SilencedUntil, span == 0}, err
+	return Silenced{finding, &known.SilencedUntil, span == 0}, err
 }
 
 // Silenced reports on Silence and EndSilence.
 type Silenced struct {
-	Finding       string    `json:"finding"`        // the condition and, if it is about a job, a slash and the job
-	SilencedUntil time.Time `json:"silenced_until"` // UTC
+	Finding       string     `json:"finding"`        // the condition and, if it is about a job, a slash and the job
+	SilencedUntil *time.Time `json:"silenced_until"` // UTC; null: it was not silenced
 	ended         bool
 }
 
 // String says until when.
 func (r Silenced) String() string {
-	if r.ended {
+	switch {
+	case r.ended:
 		return r.Finding + " is silenced no more"
+	case r.SilencedUntil == nil:
+		return r.Finding + " is not silenced: nothing was changed"
 	}
-	return fmt.Sprintf("%s is silenced until %s", r.Finding, spoken.Instant(r.SilencedUntil))
+	return fmt.Sprintf("%s is silenced until %s", r.Finding, spoken.Instant(*r.SilencedUntil))
 }
 
 // EndSilence lets persons be told of a finding again.
@@ -135,23 +138,31 @@ func (a EndSilence) check(*Store) error { return CheckText("finding", a.Finding)
 func (a EndSilence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	known, err := tx.silenced(ctx, a.Finding)
 	plan.Fingerprint = known.SilencedUntil
+	if plan.Nothing = known.SilencedUntil.IsZero(); plan.Nothing {
+		plan.Text = a.Finding + " is not silenced"
+		return plan, err
+	}
 	plan.Text = fmt.Sprintf("Ends the silence of %s, which %s has made until %s, because: %s", a.Finding, known.By,
 		spoken.Instant(known.SilencedUntil), known.Because)
 	return plan, err
 }
 
-// silenced returns a finding that is silenced, or a RefusedError.
+// silenced returns a finding that is silenced, or the zero value. It refuses a finding that there cannot be.
 func (tx Tx) silenced(ctx context.Context, finding string) (alert.Known, error) {
 	known, err := tx.alertOf(ctx, finding)
 	if err == nil && !known.SilencedUntil.After(tx.now()) {
-		err = refusef("%s is not silenced: see %s alerts list", finding, tx.Self)
+		known, err = alert.Known{}, tx.knowFinding(ctx, finding)
 	}
 	return known, err
 }
 
 func (a EndSilence) do(ctx context.Context, tx Tx) (Report, error) {
-	if _, err := tx.silenced(ctx, a.Finding); err != nil {
+	known, err := tx.silenced(ctx, a.Finding)
+	if err != nil {
 		return nil, err
+	}
+	if known.SilencedUntil.IsZero() {
+		return Silenced{Finding: a.Finding}, nil
 	}
 	return tx.silence(ctx, a.Finding, 0, "")
 }

@@ -157,24 +157,33 @@ func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
 	return view, locked, err
 }
 
-// printCaught prints a table of the slots, or nothing if there are none.
+// printCaught prints a table of the slots, and how many slots without rows were closed, or nothing if there were none.
 func printCaught(f *factory.Factory, view caughtView) error {
 	return f.Print(view, func() error {
-		if len(view.Slots) == 0 {
-			return nil
+		err := printSlots(f, view)
+		if view.Empty > 0 {
+			err = errors.Join(err, f.Sentence("Closed "+action.EmptySlots(view.Empty)))
 		}
-		// Not CHECKED: rows that are deferred or expire are not checked.
-		header := table.Row{
-			"SLOT", "WAS", "NOW", "ROWS", "FINISHED", output.Droppable("RESCHEDULED"), "FAILED", output.Droppable("YIELDED"),
-			output.Droppable("TOOK"),
+		return err
+	})
+}
+
+// printSlots prints a table of the slots, or nothing if there are none.
+func printSlots(f *factory.Factory, view caughtView) error {
+	if len(view.Slots) == 0 {
+		return nil
+	}
+	// Not CHECKED: rows that are deferred or expire are not checked.
+	header := table.Row{
+		"SLOT", "WAS", "NOW", "ROWS", "FINISHED", output.Droppable("RESCHEDULED"), "FAILED", output.Droppable("YIELDED"),
+		output.Droppable("TOOK"),
+	}
+	return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
+		if s.Result == nil {
+			return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}
 		}
-		return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
-			if s.Result == nil {
-				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}
-			}
-			r := s.Result
-			return table.Row{s.Slot, s.was(), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
-		})
+		r := s.Result
+		return table.Row{s.Slot, s.was(), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
 	})
 }
 

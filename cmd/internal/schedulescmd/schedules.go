@@ -126,7 +126,7 @@ func messages(ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.S
 	}
 	list, err := outbox.New(db, f.Schema()).Messages(ctx, s.ID)
 	for _, told := range list[max(0, len(list)-mostMessages):] {
-		rows = append(rows, table.Row{spoken.Instant(told.At), view.Told(told)})
+		rows = append(rows, table.Row{"message", spoken.Instant(told.At) + "  " + view.Told(told)})
 	}
 	return rows, err
 }

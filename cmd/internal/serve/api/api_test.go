@@ -253,7 +253,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		{"discard-events", `{}`, "Deletes 1 dead letter", "1 dead letter was deleted", action.Counts{Events: 1}},
 		{
 			"catch-up", `{"mode": "run"}`, "Checks each row, or defers or skips it, by the misfire policy of its job: 1 row in 1 slot",
-			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed",
+			"1 slot was worked on; of 1 row 0 moved and 0 failed",
 			action.Counts{Rows: 1, Slots: 1},
 		},
 	} {
