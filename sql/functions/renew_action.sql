@@ -11,7 +11,7 @@ declare
     caller text := coalesce(nullif(current_setting('role'), 'none'), session_user);
 begin
     update prescient.action a
-    set seen_at = clock_timestamp()
+    set seen_at = statement_timestamp()
     where a.id = renew_action.id
         and a.outcome = 'running'
         and a.by_role = caller;
