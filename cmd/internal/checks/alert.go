@@ -3,12 +3,14 @@ package checks
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/slots/alert"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
@@ -78,16 +80,38 @@ func (b *Bound) tellWhile(ctx context.Context, f *factory.Factory, fn func() err
 
 // QuietTold lets failures of which a person was told already be no warnings of the log, which cron mails.
 func (b *Bound) QuietTold(ctx context.Context, f *factory.Factory) {
+	b.Told = told(b.findings(ctx, f))
+}
+
+// findings returns the findings of which a person may have been told. If they cannot be read, the log warns, which is
+// the safe side.
+func (b *Bound) findings(ctx context.Context, f *factory.Factory) []alert.Known {
 	if f.Config().Alerts.Receiver == "" {
-		return
+		return nil
 	}
 	list, err := alert.List(ctx, b.DB, f.Schema())
 	if err != nil {
-		return // the log then warns, which is the safe side
+		return nil
 	}
+	return list
+}
+
+// tellsOf reports whether a person was told that a destination is behind. Of the receiver of alerts itself no person is
+// told.
+func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
+	return destination != message.Consumer(f.Config().Alerts.Receiver) && slices.ContainsFunc(list, func(k alert.Known) bool {
+		return !k.ToldAt.IsZero() && strings.Contains(k.Text, "destination "+destination+" (")
+	})
+}
+
+// told returns a function that reports whether a person was told that checks of a job fail, or that rows gave up. The
+// failures of schedules have a finding of their own.
+func told(list []alert.Known) func(job string, gaveUp bool) bool {
 	known := map[string]bool{}
 	for _, k := range list {
 		known[k.Finding] = !k.ToldAt.IsZero()
 	}
-	b.Told = func(job string, gaveUp bool) bool { return known["gave-up"] || !gaveUp && known["failing/"+job] }
+	return func(job string, gaveUp bool) bool {
+		return known["gave-up"] || !gaveUp && (known["failing/"+job] || known["publishing/"+job])
+	}
 }

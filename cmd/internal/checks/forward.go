@@ -111,7 +111,12 @@ func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn
 	if len(cfg.Destinations) == 0 {
 		return fn()
 	}
-	if !finish {
+	if finish {
+		known := b.findings(ctx, f)
+		for i, to := range cfg.Destinations {
+			cfg.Destinations[i].Told = tellsOf(known, f, to.Name)
+		}
+	} else {
 		work := fn
 		fn = func() error { return b.tellWhile(ctx, f, work) }
 	}

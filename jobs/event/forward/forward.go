@@ -56,6 +56,8 @@ type Destination struct {
 	SendAt func(e event.Event) time.Time
 	// Keep records in table event_sent when the destination got each event.
 	Keep bool
+	// Told says that a person knows that the destination fails: the log then has it as information, not as a warning.
+	Told bool
 	// Publisher sends the events. The Forwarder does not close it.
 	Publisher event.Publisher
 }
@@ -254,7 +256,11 @@ func (s *sender) note(ctx context.Context, err error) time.Duration {
 		return idlePause
 	case err != nil:
 		if s.failures == 0 {
-			s.cfg.Logger.WarnContext(ctx, "a destination does not take events; they wait in the outbox, and are sent again",
+			level := slog.LevelWarn
+			if s.to.Told {
+				level = slog.LevelInfo
+			}
+			s.cfg.Logger.Log(ctx, level, "a destination does not take events; they wait in the outbox, and are sent again",
 				"destination", s.to.Name, "error", err)
 		}
 		s.sent.Err = err

@@ -127,7 +127,7 @@ func (m *mailer) compose(what Message) (*gomail.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Subject(cut(firstLine(what.Text), mostSubject))
+	out.Subject(cut(strings.TrimRight(firstLine(what.Text), ":"), mostSubject)) // of several messages: "2 messages:"
 	_, domain, _ := strings.Cut(m.from, "@")
 	out.SetMessageIDWithValue(hash(what.ID) + "@" + strings.TrimRight(domain, "> "))
 	out.SetBodyString(gomail.TypeTextPlain, what.Text)

@@ -173,9 +173,13 @@ func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	if _, err := r.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.Send(t.Context(), text("3", "2 messages:\n\none\n\ntwo")); err != nil {
+		t.Fatal(err)
+	}
 	want := []receivertest.Mail{
 		{To: []string{"ops@example.com", "second@example.com"}, Subject: "Bestellung 42 wartet: für Zoë", Body: "Bestellung 42 wartet: für Zoë\nSeit 11:04.\n.\nEnde"},
 		{To: []string{"ada@example.com"}, Subject: "Your order is late", Body: "Your order is late"},
+		{To: []string{"ops@example.com", "second@example.com"}, Subject: "2 messages", Body: "2 messages:\n\none\n\ntwo"},
 	}
 	if diff := gocmp.Diff(want, server.Mails()); diff != "" {
 		t.Error(diff)

@@ -1,0 +1,34 @@
+package checks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/alert"
+)
+
+// A schedule whose statement fails is checked again in each slot.
+func TestAFailureThatAPersonWasToldOfIsNoWarning(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		finding string
+		toldAt  time.Time
+		job     string
+		gaveUp  bool
+		quiet   bool
+	}{
+		{finding: "failing/mail", toldAt: at, job: "mail", quiet: true},
+		{finding: "failing/mail", toldAt: at, job: "other"},
+		{finding: "failing/mail", toldAt: at, job: "mail", gaveUp: true},
+		{finding: "failing/mail", job: "mail"}, // silenced before a person was told
+		{finding: "publishing/schedule", toldAt: at, job: "schedule", quiet: true},
+		{finding: "publishing/schedule", toldAt: at, job: "mail"},
+		{finding: "gave-up", toldAt: at, job: "mail", gaveUp: true, quiet: true},
+		{finding: "missed", toldAt: at, job: "mail"},
+	} {
+		if got := told([]alert.Known{{Finding: test.finding, ToldAt: test.toldAt}})(test.job, test.gaveUp); got != test.quiet {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+}
