@@ -307,6 +307,9 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 
 // However many of them are asked for: each part of what is to be recorded has one.
 func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test has one such check: TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome")
+	}
 	t.Parallel()
 	const rows, held = 500, 50
 	w := setup(t)

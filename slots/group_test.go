@@ -119,6 +119,9 @@ func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
 
 // The rows of the group are in several claims, each larger than one call.
 func TestACallOfALargeGroupGetsABoundedPartOfItsRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has 60 MB of payloads")
+	}
 	t.Parallel()
 	w := setup(t)
 	const rows, size, bound = 200, 300_000, 16 << 20

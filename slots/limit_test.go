@@ -737,6 +737,9 @@ func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
 		},
 		"too late": func(w *world) { w.clock.Set(slot(1).Add(time.Hour)) },
 	}
+	if testing.Short() {
+		delete(register, "a row")
+	}
 	for shape, register := range register {
 		for what, end := range ends {
 			t.Run(shape+" that is "+what, func(t *testing.T) {

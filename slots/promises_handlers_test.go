@@ -35,6 +35,14 @@ var txShapes = map[string]func(r *jobs.Registry, name string, check jobs.TxCheck
 	},
 }
 
+// triedShapes are those of txShapes that a promise is tried with. make test tries a batch, which is divided when it fails.
+func triedShapes() map[string]func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
+	if testing.Short() {
+		return map[string]func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option){"a batch": txShapes["a batch"]}
+	}
+	return txShapes
+}
+
 func oneByOne(check jobs.TxCheckFunc) jobs.TxBatchFunc {
 	return func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) (results []jobs.Result, err error) {
 		for _, job := range batch {
@@ -72,7 +80,7 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 		`rollback`, `abort`, `commit`, `end`,
 		`rollback; begin`, `commit; begin`, `rollback and chain`, `commit and chain`,
 	}
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -103,7 +111,7 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 
 func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 	t.Parallel()
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			setup(t).leavesToNobody(register,
@@ -122,7 +130,7 @@ func TestWhatACheckSetsInItsSessionAfterItHasEndedItsTransactionIsLeftToNobody(t
 		t.Skip("a check that does not end its transaction remains")
 	}
 	t.Parallel()
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			setupAt(t, pgtest.Direct(t)).leavesToNobody(register,
@@ -198,7 +206,7 @@ func (w *world) settings(db *sqlx.DB, connections int) []string {
 // The driver finishes the copy when the transaction has ended, and before that takes no rollback.
 func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -237,7 +245,7 @@ func TestACheckThatLeavesACopyUnfinishedLeavesNothing(t *testing.T) {
 // It may be what the check does that breaks its connection, each time: then the others are done, and the row has an error.
 func TestACheckThatBreaksItsConnectionIsAnError(t *testing.T) {
 	t.Parallel()
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -297,7 +305,7 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 			t.Errorf("%+v", result)
 		}
 	})
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run("a connection, "+name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -344,7 +352,7 @@ func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 				time.Sleep(while)
 				return nil, nil
 			}), jobs.Timeout(timeout))
-			for shape, register := range txShapes {
+			for shape, register := range triedShapes() {
 				register(w.registry, shape, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 					time.Sleep(while)
 					return nil, nil
@@ -364,7 +372,7 @@ func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 func TestACheckThatCannotBeSerializedForALeaseIsAnError(t *testing.T) {
 	t.Parallel()
 	for when, timing := range map[string]string{"at a statement": "immediate", "at its commit": "deferred"} {
-		for shape, register := range txShapes {
+		for shape, register := range triedShapes() {
 			t.Run(shape+" "+when, func(t *testing.T) {
 				t.Parallel()
 				w := setup(t)
@@ -389,7 +397,7 @@ func TestACheckThatCannotBeSerializedForALeaseIsAnError(t *testing.T) {
 // The driver closes a connection on which a context ends.
 func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
 	t.Parallel()
-	for name, register := range txShapes {
+	for name, register := range triedShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
