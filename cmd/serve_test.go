@@ -186,7 +186,7 @@ func TestEveryStoreIsServedThatCanBeReached(t *testing.T) {
 	eventually(t, url+"/", "", "no schema like", `href="/stores/tenants/tenant_42/"`)
 	const tenant = "/stores/tenants/tenant_42"
 	for path, want := range map[string]string{
-		tenant + "/": `href="` + tenant + `/jobs"`, tenant + "/static/app.js": "ETag", tenant + "/api/v1/overview": `"schema":"tenant_42"`,
+		tenant + "/": `href="` + tenant + `/jobs"`, tenant + "/jobs": "The tables are in schema tenant_42.", tenant + "/static/app.js": "ETag", tenant + "/api/v1/overview": `"schema":"tenant_42"`,
 		"/stores/shop/api/v1/overview": `"schema":"prescient"`, tenant + "/api/v1/openapi.json": `"/stores/tenants/tenant_42/api/v1"`,
 	} {
 		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusOK || !strings.Contains(strings.ReplaceAll(text, " ", ""), strings.ReplaceAll(want, " ", "")) {

@@ -100,6 +100,9 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	return &Board{s, newOperator(ctx, s)}, err
 }
 
+// Schema returns the schema that the Board works on.
+func (b *Board) Schema() pgsql.Schema { return b.schema }
+
 // Stop stops running actions, such as a catch-up, and begins no other that would go on after Do has
 // returned. Reads go on until Close.
 func (b *Board) Stop() { b.stop() }

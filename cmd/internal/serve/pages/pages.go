@@ -198,6 +198,9 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	}
 	if who.MayRead {
 		data["State"] = s.state(r.Context())
+		if b := s.cfg.Board; b != nil && b.Schema() != pgsql.DefaultSchema {
+			data["Schema"] = b.Schema()
+		}
 		if now := s.now(); !now.IsZero() {
 			data["Now"] = now
 		}

@@ -53,7 +53,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 			data := map[string]any{
 				"Title": f.text(), "Section": sections[f.IntN(len(sections))].Name, "Page": f.some(reflect.TypeOf(views[name])).Interface(), "Search": search{}, "Sections": sections,
 				"Visitor": web.Who{MayRead: f.IntN(3) > 0, MayChange: f.IntN(3) > 1, Name: "ann"}, "LoggedIn": f.IntN(2) == 0, "FormToken": "token", "Path": "/", "Version": "1",
-				"Store": f.text(), "Top": "/", "State": verdict{Count: f.IntN(2)},
+				"Store": f.text(), "Schema": f.text(), "Top": "/", "State": verdict{Count: f.IntN(2)},
 			}
 			if f.IntN(2) == 0 {
 				data["Now"] = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
