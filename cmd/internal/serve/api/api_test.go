@@ -130,7 +130,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		h.Checks[0].Outcome != jobs.OutcomeDone {
 		t.Errorf("%+v", h)
 	}
-	until := url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339))
+	until := url.QueryEscape(w.Now().Add(time.Minute).Format(time.RFC3339))
 	if h := get[board.History](w, "/history?outcome=failed&until="+until); len(h.Checks) != 1 ||
 		h.Checks[0].EntityKey != "4" {
 		t.Errorf("%+v", h)
@@ -677,7 +677,7 @@ func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 	}
 	w.RunAll()
 	var ended board.History
-	w.must(json.Unmarshal([]byte(get("/history?limit=200&until="+url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339)))), &ended))
+	w.must(json.Unmarshal([]byte(get("/history?limit=200&until="+url.QueryEscape(w.Now().Add(time.Minute).Format(time.RFC3339)))), &ended))
 	if n := len(ended.Checks); n < 60 || n > 80 || ended.After == nil {
 		t.Errorf("%d ended checks; after: %v", n, ended.After)
 	}
