@@ -62,7 +62,12 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 		"a row that comes done": {
 			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
 			map[float64]string{1: "insert into cases values (3, $1, $1)", 2: "update cases set opened_at = null where id = 1", 2.5: "update cases set opened_at = $1, closed_at = $1 where id = 1"},
-			[]string{"late 2 4"},
+			[]string{"met 1 2.75", "late 2 4"},
+		},
+		"a row that comes under the conditions, and is done": {
+			"since: opened_at, done: closed_at, where: kind <> 'a', recovered: {event: recovered}, steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "update cases set kind = 'b', closed_at = $1 where id = 1", 5: "update cases set kind = 'b', closed_at = $1 where id = 2"},
+			[]string{"met 1 1.25"},
 		},
 		"a row that is gone, or outside of where": {
 			"since: opened_at, done: closed_at, where: kind <> 'x', steps: [{after: 4h, event: late}]",

@@ -552,8 +552,8 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 		if r.atOnce && !isDue {
 			w.slot = time.Time{}
 		}
-		if r.met && counted && !isDue && r.isDone(m.tables, values, now, true) {
-			if w.slot = m.next(now); had != has || has && !before.Equal(since) {
+		if done := r.isDone(m.tables, values, now, true) && !r.isDone(m.tables, old, now, true); r.met && done && !isDue && r.about(m.tables, values) {
+			if w.slot = m.next(now); !counted || had != has || has && !before.Equal(since) {
 				w.horizon, w.came = time.Time{}, now
 			}
 		}

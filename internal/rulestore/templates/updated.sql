@@ -79,7 +79,7 @@ begin
             ends => old_paused is null and not new_paused
         );
     end if;
-    if {meets} and is_done and not was_done and counted then
+    if {meets} and is_about and is_done and not was_done and new_first is not null then
         -- The check tells that the row is done in time.
         perform prescient.rule_wait(
             {name}, {entity}, new_key, came - interval '1 microsecond', clock => clock,
