@@ -85,33 +85,19 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 	return u.Applied, err
 }
 
-// Mistakes returns the mistakes that the database tells of the rules of a file, joined. known are those that were found
-// when the file was read: mistakes that may follow from them are left out.
-func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Problem) error {
-	var mistakes []error
+// Mistakes returns the mistakes that the database tells of the rules of a file. known are those that were found when the
+// file was read: mistakes that may follow from them are left out.
+func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Problem) (list []error) {
 	for _, asked := range file.Rules {
 		u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
 		if u.KeyType != "" {
 			err = errors.Join(err, s.statements(ctx, u))
 		}
-		for _, one := range separate(err) {
-			found, ok := errors.AsType[*rule.Problem](one)
-			if ok && !slices.ContainsFunc(known, func(p *rule.Problem) bool { return p.Hides(found) }) {
-				mistakes = append(mistakes, found)
+		for _, found := range rule.Problems(err) {
+			if !slices.ContainsFunc(known, func(p *rule.Problem) bool { return p.Hides(found) }) {
+				list = append(list, found)
 			}
 		}
-	}
-	return errors.Join(mistakes...)
-}
-
-// separate returns the errors that an error joins, and those that they join.
-func separate(err error) (list []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	for _, e := range joined.Unwrap() {
-		list = append(list, separate(e)...)
 	}
 	return list
 }

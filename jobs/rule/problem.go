@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,20 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, "%s: ", p.Field)
 	}
 	return b.String() + p.Message
+}
+
+// Problems returns the mistakes that an error joins, and those that they join.
+func Problems(err error) (list []*Problem) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			list = append(list, Problems(e)...)
+		}
+		return list
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		list = append(list, p)
+	}
+	return list
 }
 
 // Hides reports whether another mistake of the rule may follow from this one: it is about the same field, or about the

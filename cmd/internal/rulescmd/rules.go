@@ -82,20 +82,12 @@ func (o *fileOptions) read() (rule.File, error) {
 // told at once.
 func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 	file, err := o.parse()
-	var known []*rule.Problem
-	all := separate(err)
-	for _, e := range all {
-		if p, ok := errors.AsType[*rule.Problem](e); ok {
-			known = append(known, p)
-		}
-	}
+	known, all := rule.Problems(err), separate(err)
 	if len(known) == 0 || len(file.Rules) == 0 {
 		return file, o.naming(err)
 	}
 	_ = withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
-		if more := store.Mistakes(ctx, file, known); more != nil {
-			all = append(all, separate(more)...)
-		}
+		all = append(all, store.Mistakes(ctx, file, known)...)
 		return nil
 	})
 	line := func(err error) int {
