@@ -52,7 +52,7 @@ func starting(t *testing.T, direct string, refusals int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func starting(t *testing.T, direct string, refusals int) string {
 
 // relay connects two ends until one of them closes.
 func relay(conn net.Conn, network, server string) {
-	to, err := net.Dial(network, server) //nolint:noctx // of a test
+	to, err := net.Dial(network, server)
 	if err != nil {
 		return
 	}

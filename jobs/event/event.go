@@ -100,7 +100,7 @@ func checkReference(source string) error {
 	return nil
 }
 
-// lastReference is the last source that was found to be a URI reference: nearly all events of a process have one source.
+// lastReference is the last source that was found to be a URI reference. Nearly all events of a process have the same.
 var lastReference atomic.Pointer[string]
 
 func checkTime(attribute string, at time.Time) error {

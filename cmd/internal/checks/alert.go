@@ -99,7 +99,8 @@ func (b *Bound) findings(ctx context.Context, f *factory.Factory) []alert.Known 
 // tellsOf reports whether a person was told that a destination is behind. Of the receiver of alerts itself no person is
 // told.
 func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
-	return destination != message.Consumer(f.Config().Alerts.Receiver) && slices.ContainsFunc(list, func(k alert.Known) bool {
+	own := message.Consumer(f.Config().Alerts.Receiver)
+	return destination != own && slices.ContainsFunc(list, func(k alert.Known) bool {
 		return !k.ToldAt.IsZero() && strings.Contains(k.Text, "destination "+destination+" (")
 	})
 }

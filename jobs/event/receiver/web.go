@@ -47,7 +47,8 @@ var services = map[string]service{
 }
 
 // errNoTo is the error of a message to a person for a service that has no recipients.
-var errNoTo = fmt.Errorf("%w: the service takes no recipient (to): only mail, telegram, ntfy and matrix do", event.ErrRefused)
+var errNoTo = fmt.Errorf("%w: the service takes no recipient (to): only mail, telegram, ntfy and matrix do",
+	event.ErrRefused)
 
 func generic(to url.URL, m Message) (url.URL, any, error) {
 	return to, struct {
