@@ -492,6 +492,28 @@ func TestABatchCostsATransactionThatReadsAndOneThatRecords(t *testing.T) {
 	}
 }
 
+func TestTheRecordOfABatchRenewsTheLeaseForTheNext(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	renewed := 0
+	w.receiver.before = func(ctx context.Context, _ []event.Event) {
+		var holds bool
+		err := w.db.GetContext(ctx, &holds, "select allocated_until > clock_timestamp() + interval '30 seconds' from prescient.event_consumer")
+		if err == nil && holds {
+			renewed++
+		}
+		w.db.MustExecContext(ctx, "update prescient.event_consumer set allocated_until = clock_timestamp()")
+	}
+	var ids []string
+	for n := range 600 {
+		ids = append(ids, fmt.Sprint("a", n))
+	}
+	w.publish(ids...)
+	if sent := w.send(); sent.Sent != 600 || renewed != w.receiver.tries || renewed < 2 {
+		t.Errorf("%+v: the lease was renewed before %d of %d batches", sent, renewed, w.receiver.tries)
+	}
+}
+
 func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t, forward.Config{})
