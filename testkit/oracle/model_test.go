@@ -407,6 +407,14 @@ func (m *model) inTime(r *theRule, w *waiting, values row, since, doneAt time.Ti
 	return slices.ContainsFunc(r.steps, func(s *step) bool { return s.data == nil || s.data.length(m.tables, values).ok })
 }
 
+// getsMet tells that a rule has met from now on. A row that is done already has it if a check is still to come.
+func (m *model) getsMet(r *theRule, now time.Time) {
+	for key, values := range m.rows {
+		w := m.of(r, key)
+		w.unsure = w.unsure || r.isDone(m.tables, values, now, false)
+	}
+}
+
 // meets tells that a row is done in time.
 func (m *model) meets(r *theRule, key string, w *waiting, now time.Time) {
 	values, found := m.rows[key]

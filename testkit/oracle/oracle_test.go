@@ -371,8 +371,13 @@ func (w *world) editFile() {
 	w.t.Helper()
 	for range 1 + w.IntN(3) {
 		r := pick(w.random, w.rules)
-		before, timed := file(nil, []*theRule{r}), r.timed()
+		before, timed, met := file(nil, []*theRule{r}), r.timed(), r.met
 		w.random.edit(r, w.calendars)
+		if r.met && !met {
+			for _, m := range w.models {
+				m.getsMet(r, w.now())
+			}
+		}
 		if !r.recovered { // what fires before the rule gets recovered is not followed
 			for _, m := range w.models {
 				m.forgive(r)
