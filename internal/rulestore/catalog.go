@@ -85,8 +85,8 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 	return u.Applied, err
 }
 
-// Mistakes returns the mistakes that the database tells of the rules of a file. known are those that were found when the
-// file was read: mistakes that may follow from them are left out.
+// Mistakes returns the mistakes that the database tells of the rules of a file. known are those that were found when
+// the file was read: mistakes that may follow from them are left out.
 func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Problem) (list []error) {
 	for _, asked := range file.Rules {
 		u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})

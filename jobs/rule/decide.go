@@ -165,7 +165,7 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 const pausedFor = day
 
 // inTime reports whether Rule.Met follows if a row is done: no step has fired since the clock started, Met has not
-// followed, and no step has passed without firing, because the row came late or waits since then only. A row that has no
+// followed, and no step has passed without firing, because the row came late or waits since then only. A row without a
 // step waits for nothing.
 func (d Decider) inTime(row Row, m Memory) bool {
 	if d.Rule.Met == (Act{}) || len(m.Fired) > 0 || !d.Timing.For(row.Lengths, nil).ever(row.Since) {
