@@ -116,13 +116,14 @@ type jobPage struct {
 	board.Job
 	Chart      *jobChart // nil if there is nothing to draw
 	AheadChart *columns  // nil if no row waits
+	WasRule    bool      // slots had it, and no run knows it: only a rule that was removed is so
 }
 
 func readJob(b *board.Board, r *http.Request) (page, error) {
 	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{
 		j, newJobChart(j.Slots),
-		newAheadChart(j.Ahead),
+		newAheadChart(j.Ahead), len(j.Slots) > 0 && !j.Registered && j.ServedAt == nil,
 	}}, err
 }
 

@@ -64,11 +64,26 @@ func TestTheFiguresOfARuleAreThoseOfTheDatabase(t *testing.T) {
 		}
 	}
 	f.has(f.browser.get("/rules", http.StatusOK), "order.late", "public.orders")
+	f.has(f.browser.get("/job?name=order.late", http.StatusOK), "<dt>Checked</dt>")
 	f.Clock.Set(f.Now().Add(4 * time.Hour)) // no runner runs
 	slot := f.browser.get("/slot?at="+next, http.StatusOK)
 	f.has(slot, "Rows that wait in the slot", "order.late")
 	if strings.Contains(slot, "not registered") {
 		t.Errorf("the page of a slot calls the rule unserved:\n%s", slot)
+	}
+}
+
+// The jobs of a test have been registered by a run, as those of no rule are.
+func TestTheJobOfARuleThatWasRemovedHasNoFigures(t *testing.T) {
+	t.Parallel()
+	f := &figures{shop: setup(t, nil), text: map[string]string{}}
+	f.liveWithARule()
+	f.DB.MustExec(`delete from prescient.rule`)
+	f.DB.MustExec(`update prescient.job set registered_at = null where name = 'order.late'`)
+	gone := f.shop.browser().login(story.ReadToken).get("/job?name=order.late", http.StatusOK)
+	f.has(gone, "It was a rule, which was removed.", `aria-label="Slots of the job"`)
+	if strings.Contains(gone, "<dt>Checked</dt>") {
+		t.Errorf("the page has figures that leave out its slots:\n%s", gone)
 	}
 }
 
