@@ -32,6 +32,11 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1", 6: "update cases set closed_at = null", 7: "update cases set closed_at = $1"},
 			[]string{"late 2 4", "recovered 2 5.25"},
 		},
+		"a step has the name of what follows in time": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, name: met, event: late}]",
+			map[float64]string{5: "update cases set closed_at = $1 where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25"},
+		},
 		"it is done and closed at once": {
 			"since: opened_at, done: closed_at, cancel: at-once, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
 			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1"},

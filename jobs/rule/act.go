@@ -60,9 +60,6 @@ func over(starts []Start, row Row) (list []time.Time) {
 
 // begins notes that a step has fired after a start of the clock.
 func (m *Memory) begins(since time.Time, step string) {
-	if step == MetStep {
-		return
-	}
 	i := slices.IndexFunc(m.Starts, func(c Start) bool { return c.Since.Equal(since) })
 	if i < 0 {
 		i, m.Starts = len(m.Starts), append(m.Starts, Start{Since: since})

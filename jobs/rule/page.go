@@ -108,7 +108,7 @@ func (p *page) remember(ctx context.Context) error {
 		if f.start != "" && f.start == t.seen.start {
 			f.since = t.seen.Since // the zone may have another law since
 		}
-		if recovers && f.recovers {
+		if met := f.step == MetStep && p.rule.Rule.Met != (Act{}); recovers && f.recovers && !met {
 			t.memory.begins(f.since, f.step)
 		}
 		if f.since.Equal(t.seen.Since) {
