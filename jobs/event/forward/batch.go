@@ -38,6 +38,12 @@ func (s *sender) drain(ctx context.Context) (err error) {
 		if more, err = s.step(ctx); err != nil {
 			return err
 		}
+		if monotonic().Sub(s.heldAt) < s.cfg.Lease/3 {
+			continue
+		}
+		if err := s.hold(ctx); err != nil { // the record has taken long, so little of the lease is left
+			return err
+		}
 	}
 	return nil
 }
@@ -47,8 +53,9 @@ func (s *sender) drain(ctx context.Context) (err error) {
 // A batch costs two transactions: one reads it, and one records what became of it, renews the lease and finds out what
 // waits.
 func (s *sender) step(ctx context.Context) (more bool, err error) {
-	// The lease outlasts the batch, so that no other forwarder sends at the same time.
-	sending, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease*2/3,
+	// The lease outlasts the batch, so that no other forwarder sends at the same time: also if the statement that renewed
+	// it has taken long, or this process stood still since.
+	sending, cancel := context.WithDeadlineCause(ctx, s.heldAt.Add(s.cfg.Lease*2/3),
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
 	if s.again {

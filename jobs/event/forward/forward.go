@@ -198,6 +198,7 @@ type sender struct {
 	awake     atomic.Int64 // until when it looks often, after began
 
 	held     bool
+	heldAt   time.Time                // before the statement that took or renewed the lease
 	at       outbox.Position          // of the consumer
 	waits                             // since the last record or look
 	failures int                      // in a row

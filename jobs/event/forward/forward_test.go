@@ -514,6 +514,41 @@ func TestTheRecordOfABatchRenewsTheLeaseForTheNext(t *testing.T) {
 	}
 }
 
+// The record of a batch may take so long that the lease that it renews is over before the next batch begins.
+func TestADestinationGetsABatchOnlyWhileTheLeaseLasts(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	faults, other := pgtest.OpenFaults(t, url, pgtest.Unprepared), pgtest.OpenFaults(t, url, pgtest.Unprepared).DB
+	w := setupOn(t, faults.DB, forward.Config{Lease: 3 * time.Second})
+	var ids []string
+	for n := range 300 { // two batches
+		ids = append(ids, fmt.Sprint("a", n))
+	}
+	w.publish(ids...)
+	const over = "select allocated_until < clock_timestamp() from prescient.event_consumer"
+	w.receiver.before = func(ctx context.Context, _ []event.Event) {
+		var late bool
+		if err := other.Get(&late, over); err != nil {
+			t.Error(err)
+		}
+		if late && ctx.Err() == nil {
+			t.Error("another forwarder may send at the same time")
+		}
+	}
+	recorded := false
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.SomebodyFirst, Of: func(text string) bool {
+		was := recorded
+		recorded = recorded || strings.Contains(text, "failing_since")
+		return was && text == "commit"
+	}, First: func() { other.MustExec("select pg_sleep(3)") }})
+	w.send()
+	w.send() // what was not sent in time
+	if _, text := faults.Hit(); text != "commit" {
+		t.Errorf("the record was not late: %q", text)
+	}
+	w.want("received", w.receiver.received(), strings.Join(ids, " "))
+}
+
 func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t, forward.Config{})

@@ -39,6 +39,7 @@ func (s *sender) look(ctx context.Context) (w waits, err error) {
 
 // hold takes or renews the lease, and reads the position of the consumer.
 func (s *sender) hold(ctx context.Context) error {
+	before := monotonic()
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pg.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
 			Scan(&s.at.Mark, &s.at.Number)
@@ -53,7 +54,7 @@ func (s *sender) hold(ctx context.Context) error {
 	if !s.held {
 		clear(s.done)
 	}
-	s.held = true
+	s.held, s.heldAt = true, before
 	return nil
 }
 
@@ -87,6 +88,7 @@ func (s *sender) record(
 	}
 	var moved outbox.Position
 	var w waits
+	before := monotonic()
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, pg.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
 			at.Number, text, s.cfg.Lease.Seconds()).Scan(&moved.Mark, &moved.Number, &w.events, &w.again)
@@ -102,6 +104,6 @@ func (s *sender) record(
 	if err != nil {
 		return fmt.Errorf("record what destination %q got: %w", s.to.Name, pg.ExplainMissing(err))
 	}
-	s.at, s.waits = moved, w
+	s.at, s.waits, s.heldAt = moved, w, before
 	return nil
 }
