@@ -71,7 +71,11 @@ func TestEveryLinkOfAServerInWhichEverythingOccursAnswers(t *testing.T) {
 
 func TestSlotsOfAnotherWidthKeepTheirPages(t *testing.T) {
 	t.Parallel()
-	for _, width := range []time.Duration{20 * time.Minute, 8 * time.Minute, time.Second} {
+	widths := []time.Duration{20 * time.Minute, 8 * time.Minute, time.Second}
+	if testing.Short() {
+		widths = widths[1:2]
+	}
+	for _, width := range widths {
 		t.Run(width.String(), func(t *testing.T) {
 			t.Parallel()
 			s := setup(t, nil)
@@ -86,6 +90,9 @@ func TestSlotsOfAnotherWidthKeepTheirPages(t *testing.T) {
 }
 
 func TestEveryLinkOfAServerOfSeveralStoresAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test follows the links of one store of several: TestEveryLinkOfAStoreStaysInIt")
+	}
 	t.Parallel()
 	_, _, b := stores(t)
 	b.login(story.OperatorToken)
