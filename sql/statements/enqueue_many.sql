@@ -3,7 +3,7 @@
 -- for the item key of an anonymous row. A role or a database may set array_nulls to off, and then the
 -- server reads NULL in the text of an array as a text.
 -- Called by jobs.Client.writeChunk.
--- Called by jobs.EnqueueStatement.
+-- Called by jobs.Definition.EnqueueStatement.
 select inserted, kept, replaced, pushed_back, recorded, recent
 from prescient.enqueue_many(
     $1, $2, $3, array_replace($6::text[], $12, null), $4, array_replace($7::text[], '', null), $8,
