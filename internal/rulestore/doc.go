@@ -3,7 +3,8 @@
 //
 // [Store.Plan] asks the catalog of the database what a rule means, refuses what cannot be, and
 // counts the rows that would wait. [Store.Apply] writes the rule down, creates its triggers, and
-// lets the rows that are there wait, page by page. [Store.Remove] undoes that.
+// lets the rows that are there wait, page by page. [Store.Remove] undoes that. planned.go has what a
+// plan says, plan.go how it is made, and compare.go how a rule differs from the one that was applied.
 //
 // The triggers enqueue, move and cancel checks in the transaction that writes a row. Their functions
 // run with the rights of a role that may do that for every rule, so applications need no right on

@@ -1,0 +1,213 @@
+package rulestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// renamed looks for the name before of a rule that is created, among the rules that the file does not
+// have.
+func (p *RulePlan) renamed(known []Status, unlisted []string) {
+	for _, k := range known {
+		if p.Action == Create && k.State != Removing && k.Relation == p.Table && slices.Contains(unlisted, k.Rule.Name) &&
+			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool {
+				return a.When() == b.When() && a.Calendar == b.Calendar
+			}) {
+			p.Was = k.Rule.Name
+		}
+	}
+}
+
+// moved reports whether the table of a rule has another name or schema since the rule was applied.
+func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool, err error) {
+	if was.Relation == u.Relation {
+		return false, nil
+	}
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &moved, pg.RuleMoved.In(s.schema), was.Relation, u.Relation,
+			pq.Array(triggerNames(s.schema, u.Applied)))
+	})
+	return moved, err
+}
+
+// compare says what changes since the rule was applied. moved tells that its table has another name. key
+// is the name that the column has which was the key then.
+func (p *RulePlan) compare(was Status, moved bool, key string) error {
+	is := p.rule.Rule
+	switch {
+	case was.State == Removing:
+		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s --yes`",
+			is.Name)
+	case was.Relation != p.rule.Relation && !moved:
+		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
+	case moved && was.Rule.Entity != is.Entity:
+		return is.Problem("entity",
+			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s",
+			was.Rule.Entity, was.Relation)
+	case was.Key != p.rule.Key && key != p.rule.Key || was.Rule.Entity != is.Entity:
+		return is.Problem("key",
+			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name",
+			was.Key, was.Rule.Entity)
+	}
+	wanted := p.rule.Applied
+	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))
+	p.walks = was.State == Applying || !reflect.DeepEqual(timed(was.Applied), timed(wanted))
+	p.Action = Change
+	switch {
+	case same && was.State == Applying:
+		p.Action = Resume
+	case same:
+		p.Action = Unchanged
+		return nil
+	}
+	p.Steps = stepPlans(was.Rule.Steps, is.Steps)
+	var err error
+	p.Options, err = optionPlans(plain(was.Applied).Rule, plain(wanted).Rule)
+	return err
+}
+
+// definitionOf returns the JSON of column definition.
+func definitionOf(a rule.Applied) (string, error) {
+	text, err := json.Marshal(a)
+	return string(text), err
+}
+
+// plain returns a rule as it is read from the database, so that two can be compared.
+func plain(a rule.Applied) (comparable rule.Applied) {
+	definition, err := definitionOf(a)
+	if err == nil {
+		err = json.Unmarshal([]byte(definition), &comparable)
+	}
+	if err != nil {
+		panic(err) // it has only texts and numbers
+	}
+	return comparable
+}
+
+// timed returns what decides whether and when rows wait.
+func timed(a rule.Applied) any {
+	a = plain(a)
+	for i := range a.Rule.Steps {
+		a.Rule.Steps[i] = timeOf(a.Rule.Steps[i])
+	}
+	return []any{a.Facts, a.Rule.Steps, a.Calendars}
+}
+
+// optionPlans compares two versions of a rule, but for their steps.
+func optionPlans(was, is rule.Rule) (plans []OptionPlan, err error) {
+	before, err := optionsOf(was)
+	if err != nil {
+		return nil, err
+	}
+	now, err := optionsOf(is)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(now))
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if w, n := before[name], now[name]; w != n && name != "steps" {
+			plans = append(plans, OptionPlan{name, w, n})
+		}
+	}
+	return plans, nil
+}
+
+// optionsOf returns the values of the options of a rule, by their names in JSON.
+func optionsOf(r rule.Rule) (options map[string]string, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return nil, err
+	}
+	options = map[string]string{}
+	for name, value := range values {
+		var plain string
+		if json.Unmarshal(value, &plain) != nil {
+			plain = string(value)
+		}
+		options[name] = plain
+	}
+	return options, nil
+}
+
+// stepPlans pairs the steps of two versions of a rule by their names.
+func stepPlans(was, is []rule.Step) (plans []StepPlan) {
+	for _, s := range is {
+		p := StepPlan{Name: s.Name, Is: s.When()}
+		for _, w := range was {
+			if w.Name == s.Name {
+				p.Was = w.When()
+			}
+		}
+		plans = append(plans, p)
+	}
+	for _, w := range was {
+		if !slices.ContainsFunc(is, func(s rule.Step) bool { return s.Name == w.Name }) {
+			plans = append(plans, StepPlan{Name: w.Name, Was: w.When()})
+		}
+	}
+	return plans
+}
+
+// Recorded returns the names of the steps of a rule that come at the same instants as those of the rule that was
+// applied under its name: what they have fired is recorded. Empty: there are none, or the rule is not applied.
+func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, err error) {
+	if s.client == nil {
+		return nil, nil
+	}
+	was, err := s.Get(ctx, is.Rule.Name)
+	if errors.Is(err, ErrNotFound) || err == nil && (was.Relation != is.Relation || was.Rule.Entity != is.Rule.Entity) {
+		return nil, nil
+	}
+	for name, same := range sameTimes(was.Applied, is) {
+		if same {
+			steps = append(steps, name)
+		}
+	}
+	slices.Sort(steps)
+	return steps, err
+}
+
+// sameTimes returns the names of the steps that come at the same instants in two versions of a rule.
+func sameTimes(was, is rule.Applied) map[string]bool {
+	was, is = plain(was), plain(is)
+	clock := func(a rule.Applied) any {
+		return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Pause, a.Facts.Zone, a.Calendars}
+	}
+	if !reflect.DeepEqual(clock(was), clock(is)) {
+		return nil
+	}
+	same := map[string]bool{}
+	for _, s := range is.Rule.Steps {
+		same[s.Name] = slices.ContainsFunc(was.Rule.Steps, func(w rule.Step) bool {
+			return w.Name == s.Name && reflect.DeepEqual(timeOf(w), timeOf(s))
+		})
+	}
+	return same
+}
+
+// timeOf returns a step without what it does.
+func timeOf(s rule.Step) rule.Step {
+	s.Event, s.SQL, s.Job, s.Notify = "", "", "", rule.Notify{}
+	return s
+}
