@@ -122,7 +122,7 @@ with left_open as materialized (
                 order by f.id
                 limit 1
             ) as first
-            where first.enqueued_at < clock_timestamp() - (select width from prescient.setting)
+            where first.enqueued_at < now() - (select width from prescient.setting)
         )
 )
 select
