@@ -60,6 +60,8 @@ type Message struct {
 	Method string
 	// Authorization is the header of that name. Empty: there is none.
 	Authorization string
+	// Secret is a part of the header or of the body that errors do not show. Empty: there is none.
+	Secret string
 }
 
 // Client sends messages. It is safe for concurrent use.
@@ -146,7 +148,7 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 		defer time.AfterFunc(drainTime, cancel).Stop()
 	}
 	if failed {
-		return nil, newStatusError(to, resp)
+		return nil, newStatusError(to, m.Secret, resp)
 	}
 	return c.read(resp.Body)
 }

@@ -19,7 +19,7 @@ import (
 type StatusError struct {
 	Status int
 	// Body is the beginning of the answer, with *** in place of what it quotes of the URL's path
-	// and query.
+	// and query, and of Message.Secret.
 	Body string
 	// RetryAfter is how long the answer asks to wait. 0: it does not say.
 	RetryAfter time.Duration
@@ -52,8 +52,8 @@ func (e *StatusError) Temporary() bool {
 // maxErrorBody is how many bytes of an answer an error shows.
 const maxErrorBody = 300
 
-func newStatusError(to *url.URL, resp *http.Response) *StatusError {
-	hide := capabilities(to)
+func newStatusError(to *url.URL, secret string, resp *http.Response) *StatusError {
+	hide := capabilities(to, secret)
 	begin, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+maxCapability)) // the status counts, and says enough
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
 	return &StatusError{
@@ -70,12 +70,12 @@ const (
 	maxCapability = 1 << 10
 )
 
-// capabilities returns what replaces each part of a URL that an answer must not tell readers of its
+// capabilities returns what replaces a secret, and each part of a URL, that an answer must not tell readers of its
 // error: a service often quotes the path that it does not know.
-func capabilities(of *url.URL) *strings.Replacer {
+func capabilities(of *url.URL, secret string) *strings.Replacer {
 	texts := []string{of.RequestURI(), of.EscapedPath(), of.Path, of.RawQuery}
 	whole := len(texts)
-	texts = append(texts, strings.Split(of.Path, "/")...)
+	texts = append(append(texts, secret), strings.Split(of.Path, "/")...)
 	for _, list := range of.Query() {
 		texts = append(texts, list...)
 	}

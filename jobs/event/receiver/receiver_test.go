@@ -374,6 +374,29 @@ func TestAnErrorShowsNoSecretOfTheAddress(t *testing.T) {
 	}
 }
 
+// Some services quote the key or the whole request that they refuse.
+func TestAnErrorShowsNoKeyThatTheAnswerQuotes(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3ts3cr3ts3cr3t"
+	quoting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(req.Body).Decode(&body)
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, "wrong key: ", req.Header.Get("Authorization"), body["routing_key"], body["token"], req.URL.Path)
+	}))
+	t.Cleanup(quoting.Close)
+	for _, address := range []string{
+		"opsgenie+http://KEY@HOST", "matrix+http://KEY@HOST/!a:HOST", "pagerduty+http://KEY@HOST", "pushover+http://KEY@HOST/u",
+		"telegram+http://1:KEY@HOST/1",
+	} {
+		to := strings.NewReplacer("KEY", secret, "HOST", quoting.Listener.Addr().String()).Replace(address)
+		_, err := open(t, to, loopback).Send(t.Context(), text("1", "x"))
+		if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "***") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 func TestAFileGetsALineForEachMessage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "alerts.txt")

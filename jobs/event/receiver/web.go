@@ -250,9 +250,9 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
-	out := egress.Message{ID: m.ID, ContentType: "application/json", Body: body, Method: w.method}
+	key, _ := user(w.to)
+	out := egress.Message{ID: m.ID, ContentType: "application/json", Body: body, Method: w.method, Secret: key}
 	if w.scheme != "" {
-		key, _ := user(w.to)
 		out.Authorization = w.scheme + " " + key
 	}
 	answer, err := w.client.Post(ctx, &to, out)
