@@ -25,13 +25,15 @@ import (
 )
 
 // stateOfEachKind makes slots of twelve hours each: missed, left open, done with stragglers, and the current one, which no
-// run has opened. A job fails, gave up rows with another error, is paused, or is known to no run.
+// run has opened. A job fails, gave up rows with another error,
+// is late, is paused, or is known to no run.
 const stateOfEachKind = `
 	create temp table day as select prescient.slot_floor(now(), '12 hours') - n * interval '12 hours' as slot, n from generate_series(0, 3) as n;
 	update prescient.setting set since = (select slot from day where n = 3);
 	select prescient.enqueue(job, 'order', job || k, check_at => now()) from (values ('ok', 2019), ('rest', 1), ('oder', 4)) as j (job, n), generate_series(1, n) as k;
-	select prescient.ensure_job('fail');
-	update prescient.job set registered_at = now() where name in ('ok', 'fail', 'rest');
+	select prescient.ensure_job('fail'), prescient.ensure_job('slow');
+	update prescient.job set registered_at = now() where name in ('ok', 'fail', 'rest', 'slow');
+	update prescient.job set sla = '1 minute' where name = 'slow';
 	update prescient.job set paused_at = now(), paused_by = 'ops' where name = 'rest';
 	update prescient.future_job f set enqueued_at = now() - interval '3 days', next_check_at = (select slot from day where n = case
 		when f.job <> prescient.find_job('ok') then 3
@@ -42,6 +44,8 @@ const stateOfEachKind = `
 	insert into prescient.slot_run (slot, state, kind, planned, finished_at, names) select slot, case n when 1 then 'done' else 'open' end, 'run', 9, case n when 1 then now() end, '{batch1:7}' from day where n in (1, 2);
 	insert into prescient.slot_job (slot, job, planned, finished, failed, error, last_at) select slot, prescient.find_job('fail'), 3, 1, 2, 'the depot is closed', now() from day where n = 1;
 	insert into prescient.slot_lateness (slot, job, bucket, checks) select slot, prescient.find_job('fail'), 0, 3 from day where n = 1;
+	insert into prescient.slot_job (slot, job, planned, finished, late, last_at) select slot, prescient.find_job('slow'), 4, 4, 2, now() from day where n = 1;
+	insert into prescient.slot_lateness (slot, job, bucket, checks) select slot, prescient.find_job('slow'), 45, 4 from day where n = 1;
 	insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at, last_error)
 		select 1000000 + k, 'fail', 'order', k::text, '', slot, slot, 1, 1, '0', slot, 'shop', 'failed', now(), 'the card expired' from day, generate_series(1, 3) as k where n = 2;
 `
@@ -91,6 +95,7 @@ func TestEachDoorTellsTheSameStateInTheSameWords(t *testing.T) {
 			"stranded: 8 rows are stranded in 2 slots since SLOT2: ",
 			"gave-up: 3 rows were given up in the last day: fail (3: the card expired). ",
 			"failing: 2 of 3 checks of fail failed in slot SLOT1, which was run last, at ",
+			"sla: 2 of 4 checks of slow in the last day began later than 1m after their slot, and 2 of 4 of slot SLOT1, which was run last, at ",
 			"unserved: rows wait for jobs that no run of the last 7 days had: oder (4 due). ",
 		}},
 		"stopped": {manyJobs, "1,269+", []string{
@@ -100,7 +105,7 @@ func TestEachDoorTellsTheSameStateInTheSameWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
 			registry := jobs.NewRegistry()
-			for _, job := range []string{"ok", "fail", "rest"} {
+			for _, job := range []string{"ok", "fail", "rest", "slow"} {
 				registry.Register(job, jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 			}
 			run := func(args ...string) string {
