@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -120,6 +121,31 @@ func TestADaemonWaitsForAServerThatStarts(t *testing.T) {
 			}
 			if n := strings.Count(log.String(), "the database takes no connections yet"); n != 1 {
 				t.Errorf("the log says %d times why it waits:\n%s", n, log)
+			}
+		})
+	}
+}
+
+func TestADaemonThatIsToldToEndWhileItWaitsForAServerIsDone(t *testing.T) {
+	again := database.TryAgain
+	database.TryAgain = await.Limit // so that it waits when it is told
+	t.Cleanup(func() { database.TryAgain = again })
+	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Setenv("PRESCIENT_DATABASE_URL", starting(t, pgtest.Direct(t), math.MaxInt))
+			log := new(syncBuffer)
+			app := New(jobs.NewRegistry())
+			app.Out, app.Err = io.Discard, log
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan Code, 1)
+			go func() { ended <- app.Run(ctx, args) }()
+			await.True(t, "the command to wait", func() bool {
+				return len(ended) > 0 || strings.Contains(log.String(), "the database takes no connections yet")
+			})
+			stop()
+			if code := await.Receive(t, "the command to end", ended); code != Done {
+				t.Errorf("exit code %d\n%s", code, log)
 			}
 		})
 	}

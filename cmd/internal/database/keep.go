@@ -45,28 +45,28 @@ func Keep(
 // startTime is how long AfterStart waits. A server that recovers from a crash may take minutes.
 const startTime = 10 * time.Minute
 
-// tryAgain is how often AfterStart tries again.
-const tryAgain = time.Second
+// TryAgain is how often AfterStart tries again. A test lengthens it.
+var TryAgain = time.Second
 
 // AfterStart calls fn, and calls it again while the database server says that it does not take connections yet, because
-// it starts or recovers from a crash. It gives up after 10 minutes.
+// it starts or recovers from a crash. It gives up after 10 minutes. It returns nil if ctx ends while it waits.
 func AfterStart(ctx context.Context, f *factory.Factory, fn func() error) error {
 	giveUp := time.NewTimer(startTime)
 	defer giveUp.Stop()
 	for waits := false; ; waits = true {
 		err := fn()
-		if !pg.HasState(err, pqerror.CannotConnectNow) {
+		if !pg.HasState(err, pqerror.CannotConnectNow) || ctx.Err() != nil { // fn may have left work undone
 			return err
 		}
 		if !waits {
 			f.Log().WarnContext(ctx, "the database takes no connections yet; trying again", "error", f.Named(err.Error()))
 		}
 		select {
-		case <-time.After(tryAgain):
+		case <-time.After(TryAgain):
 		case <-giveUp.C:
 			return err
 		case <-ctx.Done():
-			return err
+			return nil
 		}
 	}
 }
