@@ -20,16 +20,17 @@ type Wait struct {
 	First time.Time // slot
 	Job   string    // of one of them
 	Mark  int64     // a checksum of these checks and their slots
+	Stay  int64     // checks of rules, which are not counted
 }
 
 // Waiting returns the waiting checks of a key. A key without a job selects those of every job, with
-// noSchedules except those of schedules. A null item selects every item.
+// unowned except those of schedules and rules. A null item selects every item.
 func Waiting(
-	ctx context.Context, db pg.Querier, schema pgsql.Schema, key jobs.Key, item sql.NullString, noSchedules bool,
+	ctx context.Context, db pg.Querier, schema pgsql.Schema, key jobs.Key, item sql.NullString, unowned bool,
 ) (w Wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
 	err = pg.One(ctx, db, pg.BoardWaiting.In(schema),
-		[]any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.Job, &w.Mark)
+		[]any{key.EntityName, key.EntityKey, job, item, unowned}, &w.Rows, &w.First, &w.Job, &w.Mark, &w.Stay)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
@@ -56,7 +57,8 @@ func checkKey(s *Store, key jobs.Key) error {
 // goesOn warns of a check that may run while it is cancelled.
 const goesOn = "A check whose slot has begun may be running. It goes on running, but its result is not recorded."
 
-// Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.
+// Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it. Without a job,
+// those of schedules and rules stay.
 type Cancel struct{ jobs.Key }
 
 var cancelForm = form(Form{
@@ -95,6 +97,10 @@ func (c Cancel) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("Cancels %s of %s", spoken.Count(w.Rows, "waiting check", "waiting checks"), c.Target())
 	if w.Rows == 1 {
 		plan.Text += ": " + w.Job + " in slot " + clock(w.First)
+	}
+	if w.Stay > 0 {
+		plan.Warnings = append(plan.Warnings, spoken.Count(w.Stay, "check of a rule stays", "checks of rules stay")+
+			": give the name of the rule as the job to cancel it")
 	}
 	if w.Rows == 0 {
 		return plan, tx.requireJob(ctx, c.JobExec)

@@ -145,6 +145,48 @@ func TestOtherChecksThanThoseOfThePreviewAreNotCancelledOrPutBack(t *testing.T) 
 	}
 }
 
+// The checks of rules stay if no job is named, so the preview does not count them.
+func TestTheChecksOfARuleAreCancelledOnlyByItsName(t *testing.T) {
+	t.Parallel()
+	const stays = "1 check of a rule stays: give the name of the rule as the job to cancel it"
+	for name, c := range map[string]struct {
+		body, result string
+		rows         int64
+		nothing      bool
+		warns        string
+	}{
+		"no job":  {`{"entity_name": "order", "entity_key": "1"}`, "1 check was cancelled", 1, false, stays},
+		"nothing": {`{"entity_name": "order", "entity_key": "2"}`, "", 0, true, stays},
+		"the job": {
+			`{"entity_name": "order", "entity_key": "1", "job_exec": "late"}`,
+			"1 check was cancelled. late is a rule", 1, false, "late is a rule",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.DB.MustExec(`insert into prescient.rule (name, relation, definition) values ('late', 'public.orders', '{}')`)
+			w.DB.MustExec(`select prescient.rule_wait('late', 'order', k, clock_timestamp() + interval '1 hour')
+				from unnest(array['1', '2']) as k`)
+			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			plan := w.preview("cancel", c.body)
+			if plan.Rows != c.rows || plan.Nothing != c.nothing || !strings.Contains(strings.Join(plan.Warnings, " "), c.warns) {
+				t.Errorf("the preview is %+v", plan)
+			}
+			if c.nothing {
+				return
+			}
+			done := w.begin("cancel", c.body)
+			if !strings.HasPrefix(done.Result, c.result) {
+				t.Errorf("the result is %q", done.Result)
+			}
+			if n := w.count("select count(*) from prescient.future_job"); n != 3-int(c.rows) {
+				t.Errorf("%d checks wait", n)
+			}
+		})
+	}
+}
+
 // The action has begun, and waits, when another check is enqueued.
 func TestACheckThatIsEnqueuedAfterTheConfirmationIsNotCancelled(t *testing.T) {
 	t.Parallel()
