@@ -219,8 +219,8 @@ func (r *Registry) StartSpan(
 }
 
 // EnqueueStatement returns the statement that enqueues the requests of results of the job, as Client.EnqueueMany does
-// with Keep, for a message with other statements. The requests must be valid: neither a check nor a middleware sees them.
-// clock is the present of a replay; nil asks the database. It is for prescient's packages alone.
+// with Keep, for a message with other statements. The requests must be valid: neither a check nor a middleware sees
+// them. clock is the present of a replay; nil asks the database. It is for prescient's packages alone.
 func (d *Definition) EnqueueStatement(_ reserved.Caller, list []Request, clock any) (pg.Statement, []any) {
 	return pg.EnqueueMany, columns(list, Keep, clock)
 }

@@ -2,6 +2,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -148,8 +149,11 @@ func TestTheTableOfImportsIsWhatThePackagesImportAndTheLinterAllows(t *testing.T
 	}
 	_, list, _ := strings.Cut(string(doc), "# Who may import whom")
 	table := map[string][]string{}
-	for _, line := range regexp.MustCompile(`(?m)^//\t(\w+) +([^;\n]+)`).FindAllStringSubmatch(list, -1) {
-		table[line[1]] = sorted(strings.FieldsFunc(strings.TrimPrefix(line[2], "nothing"), func(r rune) bool { return r == ',' || r == ' ' }))
+	var name string
+	for _, line := range regexp.MustCompile(`(?m)^//\t(\w*) +([^;\n]+)`).FindAllStringSubmatch(list, -1) {
+		name = cmp.Or(line[1], name) // a line without one goes on with that before
+		imported := strings.FieldsFunc(strings.TrimPrefix(line[2], "nothing"), func(r rune) bool { return r == ',' || r == ' ' })
+		table[name] = sorted(append(table[name], imported...))
 	}
 	imports := map[string][]string{}
 	eachFile(t, func(_ *token.FileSet, file *ast.File) {
