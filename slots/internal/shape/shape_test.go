@@ -2,7 +2,6 @@
 package shape
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -151,7 +150,9 @@ func TestTheTableOfImportsIsWhatThePackagesImportAndTheLinterAllows(t *testing.T
 	table := map[string][]string{}
 	var name string
 	for _, line := range regexp.MustCompile(`(?m)^//\t(\w*) +([^;\n]+)`).FindAllStringSubmatch(list, -1) {
-		name = cmp.Or(line[1], name) // a line without one goes on with that before
+		if line[1] != "" { // a line without a name goes on with the one before
+			name = line[1]
+		}
 		imported := strings.FieldsFunc(strings.TrimPrefix(line[2], "nothing"), func(r rune) bool { return r == ',' || r == ' ' })
 		table[name] = sorted(append(table[name], imported...))
 	}
