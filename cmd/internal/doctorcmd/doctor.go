@@ -153,6 +153,9 @@ func lookAtURL(f *factory.Factory, err error) string {
 		return fmt.Sprintf("the server runs, and refuses the name or the password of the login: correct %s (%s), or "+
 			"PGPASSWORD or ~/.pgpass if the URL has no password", key, f.Origin(key))
 	}
+	if pg.HasState(err, pqerror.InvalidCatalogName) {
+		return fmt.Sprintf("the server runs, and has no such database: create it, or correct %s (%s)", key, f.Origin(key))
+	}
 	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }
 

@@ -24,10 +24,10 @@ func newCmdForward(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "forward",
 		Short: "Send the events of the outbox to the destinations",
-		Long: `Send the events of the outbox to events.destination and events.destinations, each its own, and end
-when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this command is for a
-test, and for a destination that was mended. It leaves a destination that another process sends to. It exits 1 if a
-destination did not take all of its events: they are sent again.`,
+		Long: `Send the events of the outbox to events.destination, events.destinations and the receivers, each
+its own, and end when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this
+command is for a test, and for a destination that was mended. It leaves a destination that another process sends to. It
+exits 1 if a destination did not take all of its events: they are sent again, or are dead letters.`,
 		Example: `  prescient events forward`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -79,7 +79,7 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 		return table.Row{v.Destination, v.Sent, v.Refused, v.Error}
 	}))
 	if err == nil && len(failed) > 0 {
-		err = fmt.Errorf("not all events were taken by %s; they are sent again. See: %s status",
+		err = fmt.Errorf("not all events were taken by %s; they are sent again, or are dead letters. See: %s status",
 			strings.Join(failed, ", "), f.Self())
 	}
 	return err
