@@ -104,7 +104,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	for _, j := range list.Jobs {
 		names = append(names, j.JobExec)
 	}
-	if want := []string{"ok", "fail", "schedule", "elsewhere"}; !cmp.Equal(names, want) {
+	if want := []string{"elsewhere", "ok", "fail", "schedule"}; !cmp.Equal(names, want) {
 		t.Errorf("jobs %v, want %v", names, want)
 	}
 	j := get[board.Job](w, "/jobs/fail")

@@ -64,7 +64,7 @@ func TestEveryListHasEachRowOnceIfItsAfterIsFollowed(t *testing.T) {
 	for _, j := range get[struct{ Jobs []struct{ State string } }](w, "/jobs?limit=200").Jobs {
 		states = append(states, j.State)
 	}
-	if got := slices.Compact(states); !slices.Equal(got, []string{"overdue", "failing", "paused", "ok", "idle"}) {
+	if got := slices.Compact(states); !slices.Equal(got, []string{"unserved", "overdue", "failing", "paused", "ok", "idle"}) {
 		t.Errorf("the states of the jobs come as %v", got)
 	}
 }
