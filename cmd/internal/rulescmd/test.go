@@ -334,15 +334,20 @@ func firstKeys(s backtest.Step) string {
 	return strings.Join(keys, ", ")
 }
 
-// stepRow is the row of a step or an alternative.
+// stepRow is the row of a step, an alternative, or what follows a step ("when it is over"). The last has no share: it
+// does not compete with being done in time.
 func stepRow(s backtest.Step) table.Row {
-	share := ""
-	if decided := s.Fired + s.Met; decided > 0 {
+	share, met := "", any(s.Met)
+	follows := strings.HasPrefix(s.When, "when ")
+	if follows {
+		met = "-"
+	}
+	if decided := s.Fired + s.Met; decided > 0 && !follows {
 		share = fmt.Sprintf("%.1f", 100*float64(s.Fired)/float64(decided))
 	}
 	name := s.Name
 	if name == "" {
 		name = "(--after)"
 	}
-	return table.Row{name, brief(s.When), s.Fired, s.DoneNow, s.Met, s.Open, share, s.Again}
+	return table.Row{name, brief(s.When), s.Fired, s.DoneNow, met, s.Open, share, s.Again}
 }
