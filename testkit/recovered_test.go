@@ -47,6 +47,11 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			map[float64]string{5: "update cases set closed_at = $1", 5.1: "update cases set opened_at = $1 where id = 1; update cases set opened_at = null where id = 2"},
 			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 5.25"},
 		},
+		"the clock has moved, and it is closed at once or the clock ends before a check": {
+			"since: opened_at, done: closed_at, cancel: at-once, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{5: "update cases set opened_at = $1", 5.1: "update cases set closed_at = $1 where id = 1; update cases set opened_at = null where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 5.25"},
+		},
 		"after the last step": {
 			"since: opened_at, done: \"false\", steps: [{after: 4h, event: late}]",
 			map[float64]string{50: "update cases set opened_at = $1 where id = 1", 51: "delete from cases where id = 2", 52: "update cases set opened_at = $1 where id = 1"},
@@ -132,12 +137,12 @@ func runScript(kit *testkit.Kit, start time.Time, script map[float64]string) {
 	for quarter := range 4 * 60 {
 		hour := float64(quarter) / 4
 		kit.RunUntil(start.Add(time.Duration(quarter) * 15 * time.Minute))
-		for at, statement := range script {
+		for _, at := range slices.Sorted(maps.Keys(script)) {
 			if at < hour || at >= hour+0.25 {
 				continue
 			}
 			kit.RunUntil(start.Add(time.Duration(at*60) * time.Minute))
-			for one := range strings.SplitSeq(statement, "; ") {
+			for one := range strings.SplitSeq(script[at], "; ") {
 				if strings.Contains(one, "$1") {
 					kit.DB.MustExec(one, kit.Now())
 				} else {

@@ -89,9 +89,11 @@ begin
         and (
             is_done and not was_done and (not counted or old_first <= now)
             or counted and old_first <= now and is_about and old_since is distinct from new_since
+            or counted and not counts and ({at_once} or new_first is null)
         )
     then
-        -- A step may have fired. The check tells that it is over.
+        -- A step may have fired, also for a start before this one of which no check has told yet. The check tells that it is
+        -- over.
         perform prescient.rule_wait(
             {name}, {entity}, new_key, case when counts then least(now, greatest(new_first, timestamptz '{since_first}')) else now end,
             clock => clock, came => case when counts then came end, again => old_since is not distinct from new_since
@@ -116,7 +118,7 @@ begin
     elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted, looked_at => now);
     elsif counted and not counts and ({at_once} or new_first is null) then
-        -- A row that did not count before waits for nothing, or for the check that tells that it is over.
+        -- A row that did not count before waits for nothing, or for the check that tells that it was met.
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
     return null;
