@@ -3,9 +3,6 @@ package testkit_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +13,9 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// A script runs statements at hours after the start, and wants events as "type key hour".
 func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		rule   string // fields beside name, table, key and met
-		script map[float64]string
-		want   []string
-	}{
+	tests := map[string]script{
 		"before the first step": {
 			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
 			map[float64]string{2: "update cases set closed_at = $1 where id = 1"},
@@ -125,28 +117,7 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			[]string{"late 2 4", "met 1 5.25"},
 		},
 	}
-	for n, name := range slices.Sorted(maps.Keys(tests)) {
-		if testing.Short() && n%4 > 0 {
-			continue
-		}
-		test := tests[name]
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kit := testkit.New(t, testkit.Config{Registry: registry()})
-			start := kit.Now()
-			kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, kind text default 'a'); create table closed (id bigint, at timestamptz)")
-			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, met: {event: met}, "+test.rule+"}]"))
-			kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", start)
-			runScript(kit, start, test.script)
-			var got []string
-			for _, e := range kit.Events() {
-				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.PublishedAt.Sub(start).Hours()))
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	play(t, "met: {event: met}", tests)
 }
 
 func TestWhatFollowsHasTheDataOfAStep(t *testing.T) {

@@ -14,14 +14,9 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// A script runs statements at hours after the start, and wants events as "type key hour".
 func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		rule   string // fields beside name, table, key and recovered
-		script map[float64]string
-		want   []string
-	}{
+	tests := map[string]script{
 		"the clock moves": {
 			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
 			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 6: "update cases set opened_at = $1 where id = 1", 7: "update cases set opened_at = '2026-01-01Z' where id = 2"},
@@ -108,19 +103,32 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			[]string{"soon 1 8", "soon 2 8", "recovered 1 9.25", "soon 1 17"},
 		},
 	}
-	for n, name := range slices.Sorted(maps.Keys(tests)) {
+	play(t, "recovered: {event: recovered}", tests)
+}
+
+// script is a life of two cases, with what is told of them.
+type script struct {
+	rule       string             // its fields but name, table, key and what follows
+	statements map[float64]string // at hours after the start, until hour 60; $1 is the instant
+	want       []string           // events as "type key hour"
+}
+
+// play plays scripts, of which make test has a sample. follows is what follows the steps of the rule.
+func play(t *testing.T, follows string, scripts map[string]script) {
+	t.Helper()
+	for n, name := range slices.Sorted(maps.Keys(scripts)) {
 		if testing.Short() && n%4 > 0 {
 			continue
 		}
-		test := tests[name]
+		test := scripts[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kit := testkit.New(t, testkit.Config{Registry: registry()})
 			start := kit.Now()
 			kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, kind text default 'a'); create table closed (id bigint, at timestamptz)")
-			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, recovered: {event: recovered}, "+test.rule+"}]"))
+			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, "+follows+", "+test.rule+"}]"))
 			kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", start)
-			runScript(kit, start, test.script)
+			runScript(kit, start, test.statements)
 			var got []string
 			for _, e := range kit.Events() {
 				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.PublishedAt.Sub(start).Hours()))
