@@ -54,6 +54,8 @@ func deadlines(read, change time.Duration, next http.Handler, media, late string
 			answer.send(w)
 		case <-timer.C:
 			w.Header().Set("Content-Type", media)
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.Header().Set("Retry-After", "5")
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.WriteString(w, late)

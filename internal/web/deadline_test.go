@@ -42,6 +42,9 @@ func TestEachRequestIsAnsweredByItsDeadline(t *testing.T) {
 				w.Header().Get("Content-Type") != test.media || w.Body.String() != test.text {
 				t.Errorf("%s %s: %d after %s, %s %s", test.method, test.path, w.Code, took, w.Header(), w.Body)
 			}
+			if test.path == "/stuck" && (w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff") {
+				t.Errorf("a late answer has the headers %s", w.Header())
+			}
 			if cause := <-causes; !errors.Is(cause, ErrLate) {
 				t.Errorf("the cause is %v", cause)
 			}

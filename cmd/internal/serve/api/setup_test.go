@@ -205,7 +205,7 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 // get reads something.
 func get[T any](w *world, target string) (v T) {
 	w.t.Helper()
-	answer := w.send(http.MethodGet, Prefix+target, nil)
+	answer := w.getAgain(Prefix + target)
 	if answer.Code != http.StatusOK {
 		w.t.Fatalf("%s: %d %s", target, answer.Code, answer.Body)
 	}
