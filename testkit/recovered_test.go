@@ -113,7 +113,7 @@ type script struct {
 	want       []string           // events as "type key hour"
 }
 
-// play plays scripts, of which make test has a sample. follows is what follows the steps of the rule.
+// play plays scripts, of which make test has a sample. follows is the field of the rule that follows its steps.
 func play(t *testing.T, follows string, scripts map[string]script) {
 	t.Helper()
 	for n, name := range slices.Sorted(maps.Keys(scripts)) {

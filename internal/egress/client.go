@@ -58,9 +58,9 @@ type Message struct {
 	Body        []byte
 	// Method is the method of HTTP. Defaults to POST.
 	Method string
-	// Authorization is the header of that name. Empty: there is none.
+	// Authorization is the value of the header of that name. Optional.
 	Authorization string
-	// Secret is a part of the header or of the body that errors do not show. Empty: there is none.
+	// Secret is a part of the header or of the body that errors must not show. Optional.
 	Secret string
 }
 

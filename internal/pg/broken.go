@@ -9,9 +9,9 @@ import (
 )
 
 // note marks the connection as broken if err says so, and returns err. If its prepared statements are
-// gone, the application deallocates them or a pooler is in between. If the columns of one have changed, those of other
-// connections may have, too. If its server does not write any
-// more, or shuts down, the pool has to dial again: another server may be the primary now.
+// gone, the application deallocates them or a pooler is in between. If the columns of one have changed, the
+// statements of the other connections may be stale, too. If its server does not write any more, or shuts
+// down, the pool has to dial again: another server may be the primary now.
 func (c *conn) note(err error) error {
 	switch {
 	case err == nil:

@@ -24,8 +24,8 @@ const (
 type preparing struct {
 	which int
 	gone  atomic.Bool // a prepared statement was lost: no connection of the pool prepares or uses one any more
-	// changed counts how often the columns of a prepared statement had changed. The other connections then prepare
-	// theirs again, so that no more transactions fail.
+	// changed counts how often the columns of a prepared statement had changed. Each other connection then prepares its
+	// statements again, so that no more transactions fail.
 	changed atomic.Int64
 }
 

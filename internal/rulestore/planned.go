@@ -26,7 +26,7 @@ func (p Plan) Changes() bool {
 	})
 }
 
-// Action is what an Apply does with a rule.
+// Action says how an Apply treats a rule.
 type Action string
 
 // The actions.

@@ -9,8 +9,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// Act is what follows the end of a wait, once for each start of the clock: an event, a job, a message, or several of
-// them. The zero value does nothing.
+// Act has the event, the job and the message that follow the end of a wait, once for each start of the clock. The zero
+// value does nothing.
 type Act struct {
 	// Event is the type of an event to publish.
 	Event string `json:"event,omitempty"`

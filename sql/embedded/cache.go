@@ -114,8 +114,8 @@ func (s *Server) unpackFile(root *os.Root, header *tar.Header, content io.Reader
 	return errors.Join(err, file.Chown(s.user.uid, s.user.gid), file.Close())
 }
 
-// keep puts data that was just made into the cache. The cache only saves time, so an error, such as
-// that of a cache that is read-only, is none of the caller's.
+// keep puts data that was just made into the cache. It returns no error, because the cache only saves
+// time: it may be read-only.
 func keep(entry, dir string) {
 	if entry == "" || os.MkdirAll(filepath.Dir(entry), 0o700) != nil {
 		return

@@ -84,8 +84,8 @@ func (a PauseJob) do(ctx context.Context, tx Tx) (Report, error) {
 	return Paused{a.JobExec, changed, tx.resume(ctx, a.JobExec)}, err
 }
 
-// resume is the command that ends the pause of a job or a rule. It reads outside the transaction, which an error
-// would end: a login that may not read the rules gets the command of a job, which does the same.
+// resume returns the command that ends the pause of a job or a rule. A login that may not read the rules gets the
+// command of a job, which does the same.
 func (s *Store) resume(ctx context.Context, job string) string {
 	verb := "jobs"
 	if _, err := s.Rules.Get(ctx, job); err == nil {

@@ -64,7 +64,7 @@ type RuleDetail struct {
 	Summary   rulestore.Summary `json:"summary"`
 }
 
-// RuleAct is what follows the end of a wait, as JSON. All are empty if nothing does.
+// RuleAct is the JSON of a rule.Act. A field is empty if the act lacks it.
 type RuleAct struct {
 	Event  string `json:"event"`  // the type of the event
 	Job    string `json:"job"`    // of which a check is enqueued
@@ -73,7 +73,7 @@ type RuleAct struct {
 
 func newRuleAct(a rule.Act) RuleAct { return RuleAct{a.Event, a.Job, a.Receiver} }
 
-// Acts returns the steps, and Recovered and Met as others.
+// Acts returns the steps, and behind them Recovered and Met in the form of steps.
 func (r RuleDetail) Acts() []RuleStep {
 	acts := slices.Clip(r.Steps)
 	add := func(name, when string, a RuleAct) {

@@ -17,7 +17,7 @@ import (
 // errHeld means that another forwarder sends to the destination.
 var errHeld = errors.New("another process sends to the destination")
 
-// waits is what a forwarder has to do, when the database was asked last.
+// waits tells which work a forwarder had when it last asked the database.
 type waits struct {
 	events bool // after the position of the consumer; perhaps none of them can be read yet
 	again  bool // refused events to try again
