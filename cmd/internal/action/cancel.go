@@ -135,13 +135,9 @@ func (c Cancel) do(ctx context.Context, tx Tx) (Report, error) {
 }
 
 // again says that the cancelled rows of a rule come back. It is empty for another job, and if the login
-// may not read the rules: it may not cancel their checks either. It reads outside the transaction, which
-// an error would end.
+// may not read the rules: it may not cancel their checks either.
 func (s *Store) again(ctx context.Context, job string) []string {
-	if job == "" {
-		return nil
-	}
-	if _, err := s.Rules.Get(ctx, job); err != nil {
+	if job == "" || !s.isRule(ctx, job) {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s is a rule: its cancelled rows wait again after: %s rules apply --again -f FILE",

@@ -76,11 +76,18 @@ func RequireJob(ctx context.Context, c *jobs.Client, db jobs.DB, names []string,
 func (s *Store) requireJob(ctx context.Context, db jobs.DB, job string) error {
 	err := RequireJob(ctx, s.Client, db, s.Jobs, job)
 	if _, unknown := errors.AsType[*RefusedError](err); unknown {
-		if _, none := s.Rules.Get(ctx, job); none == nil {
+		if s.isRule(ctx, job) {
 			return nil
 		}
 	}
 	return err
+}
+
+// isRule reports whether there is such a rule, and the login may read it. It reads outside the transaction, which an
+// error would end.
+func (s *Store) isRule(ctx context.Context, name string) bool {
+	_, err := s.Rules.Get(ctx, name)
+	return err == nil
 }
 
 // requireJob is Store.requireJob in the transaction.

@@ -88,7 +88,7 @@ func (a PauseJob) do(ctx context.Context, tx Tx) (Report, error) {
 // command of a job, which does the same.
 func (s *Store) resume(ctx context.Context, job string) string {
 	verb := "jobs"
-	if _, err := s.Rules.Get(ctx, job); err == nil {
+	if s.isRule(ctx, job) {
 		verb = "rules"
 	}
 	return fmt.Sprintf("%s %s resume %s", s.Self, verb, spoken.Word(job))
