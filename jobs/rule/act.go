@@ -118,6 +118,9 @@ func (p *page) follow(i int, since time.Time, name string, act Act, n *notifier)
 		}
 	}
 	t.events = append(t.events, events...)
+	if act.Job == "" {
+		return nil
+	}
 	return p.enqueue(i, name, act.Job, text)
 }
 

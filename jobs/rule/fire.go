@@ -105,14 +105,14 @@ func (p *page) prepareStep(i int, s *Step, d Due) error {
 		}
 		t.events = append(t.events, *told)
 	}
+	if s.Job == "" {
+		return nil
+	}
 	return p.enqueue(i, s.Name, s.Job, p.data(i, s, d))
 }
 
-// enqueue enqueues the job of a step for the same entity, if it has one.
+// enqueue enqueues the job of a step for the same entity.
 func (p *page) enqueue(i int, step, job string, data json.RawMessage) error {
-	if job == "" {
-		return nil
-	}
 	row := p.rows[i]
 	request := jobs.Request{
 		JobExec: job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: data,
