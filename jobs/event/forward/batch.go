@@ -31,17 +31,14 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
 		return err
 	}
-	if err := s.hold(ctx); err != nil {
-		return err
-	}
+	s.heldAt = time.Time{} // the consumer may have moved since the last turn
 	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
+		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
+			if err := s.hold(ctx); err != nil {
+				return err
+			}
+		}
 		if more, err = s.step(ctx); err != nil {
-			return err
-		}
-		if monotonic().Sub(s.heldAt) < s.cfg.Lease/3 {
-			continue
-		}
-		if err := s.hold(ctx); err != nil { // the record has taken long, so little of the lease is left
 			return err
 		}
 	}
