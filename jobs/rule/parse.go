@@ -46,17 +46,9 @@ func ParseIn(in io.Reader, dir string) (File, error) {
 	r := &reader{dir: dir}
 	file := r.file(root)
 	if len(r.errs) > 0 {
-		slices.SortStableFunc(r.errs, func(a, b error) int { return lineOf(a) - lineOf(b) })
-		return file, errors.Join(r.errs...)
+		return file, JoinByLine(r.errs)
 	}
 	return file, nil
-}
-
-func lineOf(err error) int {
-	if p, ok := errors.AsType[*Problem](err); ok {
-		return p.Line
-	}
-	return 0
 }
 
 // document returns the root of a file that has one document.

@@ -50,6 +50,18 @@ func Problems(err error) (list []*Problem) {
 	return list
 }
 
+// JoinByLine joins errors in the order of the lines that they name. An error that is no Problem comes first.
+func JoinByLine(errs []error) error {
+	line := func(err error) int {
+		if p, ok := errors.AsType[*Problem](err); ok {
+			return p.Line
+		}
+		return 0
+	}
+	inOrder := slices.SortedStableFunc(slices.Values(errs), func(a, b error) int { return line(a) - line(b) })
+	return errors.Join(inOrder...)
+}
+
 // Hides reports whether another mistake of the rule may follow from this one: it is about the same field, or about the
 // same step. What is wrong with a delay says nothing about what its step does.
 func (p *Problem) Hides(other *Problem) bool {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -90,14 +89,7 @@ func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 		all = append(all, store.Mistakes(ctx, file, known)...)
 		return nil
 	})
-	line := func(err error) int {
-		if p, ok := errors.AsType[*rule.Problem](err); ok {
-			return p.Line
-		}
-		return 0
-	}
-	slices.SortStableFunc(all, func(a, b error) int { return line(a) - line(b) })
-	return file, o.naming(errors.Join(all...))
+	return file, o.naming(rule.JoinByLine(all))
 }
 
 // parse reads the file.
