@@ -121,10 +121,10 @@ func (c Config) calendar(r rule.Rule) string {
 func (t *test) reset() {
 	t.rows, t.fired, t.tallies, t.over, t.met = 0, []Fired{}, nil, nil, nil
 	if t.rule.Rule.Recovered != (rule.Act{}) {
-		t.over = newTally(Step{Name: rule.RecoveredStep, When: "when it is over"})
+		t.over = newTally(Step{Name: rule.RecoveredStep, When: rule.RecoveredWhen})
 	}
 	if t.rule.Rule.Met != (rule.Act{}) {
-		t.met = newTally(Step{Name: rule.MetStep, When: "when it is done in time"})
+		t.met = newTally(Step{Name: rule.MetStep, When: rule.MetWhen})
 	}
 	for _, s := range t.rule.Rule.Steps {
 		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, When: s.When()}))

@@ -27,6 +27,12 @@ const (
 	MetStep       = "met"
 )
 
+// RecoveredWhen and MetWhen say in lists of steps when Rule.Recovered and Rule.Met follow. No Step.When is like them.
+const (
+	RecoveredWhen = "when it is over"
+	MetWhen       = "when it is done in time"
+)
+
 // follows returns what follows the end of a wait, by its name in a file.
 func (r Rule) follows() map[string]Act {
 	return map[string]Act{RecoveredStep: r.Recovered, MetStep: r.Met}

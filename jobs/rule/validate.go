@@ -2,6 +2,8 @@ package rule
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +70,9 @@ func (r *Rule) complete() (errs []error) {
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")
 	}
-	for field, act := range r.follows() {
+	follows := r.follows()
+	for _, field := range slices.Sorted(maps.Keys(follows)) { // so that mistakes of one line have an order
+		act := follows[field]
 		if problem := checkEvent(act.Event); problem != "" {
 			wrong(field, "event: %s", problem)
 		}

@@ -334,11 +334,11 @@ func firstKeys(s backtest.Step) string {
 	return strings.Join(keys, ", ")
 }
 
-// stepRow is the row of a step, an alternative, or what follows a step ("when it is over"). The last has no share: it
-// does not compete with being done in time.
+// stepRow is the row of a step, an alternative, recovered or met. The last two have no share: they do not compete with
+// being done in time.
 func stepRow(s backtest.Step) table.Row {
 	share, met := "", any(s.Met)
-	follows := strings.HasPrefix(s.When, "when ")
+	follows := s.When == rule.RecoveredWhen || s.When == rule.MetWhen
 	if follows {
 		met = "-"
 	}

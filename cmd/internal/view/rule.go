@@ -81,8 +81,8 @@ func (r RuleDetail) Acts() []RuleStep {
 			acts = append(acts, RuleStep{Name: name, When: when, Event: a.Event, Job: a.Job, Notify: a.Notify})
 		}
 	}
-	add(rule.RecoveredStep, "when it is over", r.Recovered)
-	add(rule.MetStep, "when it is done in time", r.Met)
+	add(rule.RecoveredStep, rule.RecoveredWhen, r.Recovered)
+	add(rule.MetStep, rule.MetWhen, r.Met)
 	return acts
 }
 
