@@ -34,7 +34,7 @@ func behind(r *Report, threshold float64) (list []Finding) {
 		if b.Refused.N > 0 {
 			waits = append(waits, b.Refused.Of("refused event is", "refused events are")+" tried again")
 		}
-		text := fmt.Sprintf("destination %s (%s) is behind: %s, the oldest since %s", b.Name, b.Address,
+		text := fmt.Sprintf("%s%s) is behind: %s, the oldest since %s", ofDestination(b.Name), b.Address,
 			strings.Join(waits, ", and "), r.since(b.Since))
 		switch {
 		case failing && b.Error != "":
@@ -48,6 +48,13 @@ func behind(r *Report, threshold float64) (list []Finding) {
 	}
 	return list
 }
+
+// ofDestination begins the text of a finding about a destination. Its address follows.
+func ofDestination(name string) string { return "destination " + name + " (" }
+
+// IsOfDestination reports whether a text of findings is about a destination. All destinations that are behind are told
+// under one name.
+func IsOfDestination(text, name string) bool { return strings.Contains(text, ofDestination(name)) }
 
 // unknownReceivers tells receivers that rules or schedules notify and that no run has.
 func unknownReceivers(r *Report, threshold float64) (list []Finding) {

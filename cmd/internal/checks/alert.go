@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -101,7 +101,7 @@ func (b *Bound) findings(ctx context.Context, f *factory.Factory) []alert.Known 
 func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 	own := message.Consumer(f.Config().Alerts.Receiver)
 	return destination != own && slices.ContainsFunc(list, func(k alert.Known) bool {
-		return !k.ToldAt.IsZero() && strings.Contains(k.Text, "destination "+destination+" (")
+		return !k.ToldAt.IsZero() && health.IsOfDestination(k.Text, destination)
 	})
 }
 
