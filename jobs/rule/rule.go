@@ -97,8 +97,8 @@ type Rule struct {
 	Recovered Act `json:"recovered,omitzero"`
 	// Met follows when a row is done in time: no step has fired, and none was left out.
 	Met Act `json:"met,omitzero"`
-	// AtOnce ends the wait of a row in the transaction in which Done becomes true. Otherwise a check
-	// looks at Done when a step is due.
+	// AtOnce ends the wait of a row in the transaction in which Done becomes true; with Recovered, a check in
+	// the next slot ends it. Otherwise a check looks at Done when a step is due.
 	AtOnce bool `json:"at_once,omitempty"`
 	// Role is the database role that reads the table, and executes the SQL of steps. Empty: the
 	// login of the run.
