@@ -101,17 +101,24 @@ func relay(conn net.Conn, network, server string) {
 	_, _ = io.Copy(conn, to)
 }
 
+// begin runs a command beside the test. stop sends the process the signal to stop.
+func begin(t *testing.T, args []string) (log *syncBuffer, stop func(), ended <-chan Code) {
+	t.Helper()
+	log = new(syncBuffer)
+	app := New(jobs.NewRegistry())
+	app.Out, app.Err = io.Discard, log
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	code := make(chan Code, 1)
+	go func() { code <- app.Run(ctx, args) }()
+	return log, stop, code
+}
+
 func TestADaemonWaitsForAServerThatStarts(t *testing.T) {
 	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Setenv("PRESCIENT_DATABASE_URL", starting(t, pgtest.Direct(t), 2))
-			log := new(syncBuffer)
-			app := New(jobs.NewRegistry())
-			app.Out, app.Err = io.Discard, log
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			ended := make(chan Code, 1)
-			go func() { ended <- app.Run(ctx, args) }()
+			log, stop, ended := begin(t, args)
 			await.True(t, "the command to work: "+strings.Join(args, " "), func() bool {
 				return len(ended) > 0 || strings.Contains(log.String(), "msg=listening") || strings.Contains(log.String(), "daemon is ready")
 			})
@@ -133,13 +140,7 @@ func TestADaemonThatIsToldToEndWhileItWaitsForAServerIsDone(t *testing.T) {
 	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Setenv("PRESCIENT_DATABASE_URL", starting(t, pgtest.Direct(t), math.MaxInt))
-			log := new(syncBuffer)
-			app := New(jobs.NewRegistry())
-			app.Out, app.Err = io.Discard, log
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			ended := make(chan Code, 1)
-			go func() { ended <- app.Run(ctx, args) }()
+			log, stop, ended := begin(t, args)
 			await.True(t, "the command to wait", func() bool {
 				return len(ended) > 0 || strings.Contains(log.String(), "the database takes no connections yet")
 			})
