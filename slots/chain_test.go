@@ -200,15 +200,21 @@ func TestAColumnThatIsAddedIsNoErrorOfAPreparedStatement(t *testing.T) {
 func TestAStopWhileACommitTakesLongLetsNoCheckBegin(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	// It waits for no lock, because a run gives such a wait up after 100 ms.
 	w.db.MustExec(`
 		create table effect ();
-		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
+		create table gate ();
+		insert into gate default values;
+		create function dawdle() returns trigger language plpgsql as $$
+		begin
+			while exists (select from gate) loop
+				perform pg_sleep(0.01);
+			end loop;
+			return null;
+		end $$;
 		create constraint trigger dawdle after insert on effect deferrable initially deferred for each row execute function dawdle()`)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	holder := w.db.MustBegin()
-	defer func() { _ = holder.Rollback() }()
-	holder.MustExec(`select pg_advisory_xact_lock(7)`)
 	var calls atomic.Int64
 	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		calls.Add(1)
@@ -220,9 +226,11 @@ func TestAStopWhileACommitTakesLongLetsNoCheckBegin(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		pgtest.AwaitWaits(t, w.db, 1)
+		await.True(t, "the commit", func() bool {
+			return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`) > 0
+		})
 		stop()
-		_ = holder.Rollback()
+		w.db.MustExec(`delete from gate`)
 	}()
 	result, err := w.runner(alone).Run(ctx, slot(1))
 	<-stopped
