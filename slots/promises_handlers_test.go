@@ -272,6 +272,30 @@ func TestACheckThatBreaksItsConnectionIsAnError(t *testing.T) {
 	}
 }
 
+// The server ends a session in whose transaction nothing happens for a while. If the message of the record is on its way
+// by then, the run sees a network error and not the server's last words.
+func TestACheckWhoseConnectionIsResetAtEachRecordIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, register := range triedShapes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+			register(w.registry, "job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+				faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Reset: true, Of: func(text string) bool {
+					return strings.Contains(text, "record_row")
+				}})
+				return nil, nil
+			})
+			w.enqueue("job", slot(1), 1)
+			result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Lease = faults.DB, 2*time.Second })
+			if result.Failed != 1 || result.State != slots.StateDone {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
 // What a check waits for before it is called is no time of its own: a row that somebody has locked, a connection, or an answer that
 // is late.
 func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pg.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, "+
 			"read-only or with rows open: %w", err)
-	case errors.Is(err, driver.ErrBadConn):
+	case state == "" && pg.IsTransient(err): // the driver's error for a broken connection, or the network's
 		return broke(u, err)
 	case c.Records.Refuses(err):
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
