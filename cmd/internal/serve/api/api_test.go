@@ -472,7 +472,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{"GET", "/dead-letters?after=-1", "", 400},
 		{"GET", "/actions?after=x", "", 400},
 		{"GET", "/jobs?after=ok", "", 400},
-		{"GET", "/jobs?after=11_ok", "", 400},
+		{"GET", "/jobs?after=-1_ok", "", 400},
 		{"GET", "/jobs?after=1_%00", "", 400},
 		{"GET", "/jobs?search=%00", "", 422},
 		{"GET", "/slots/9999-12-31T23:45:00Z", "", 422},

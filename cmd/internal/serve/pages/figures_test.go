@@ -614,7 +614,7 @@ func inJSON(v any, path []string) (float64, error) {
 
 var (
 	tags    = regexp.MustCompile(`<[^>]*>`)
-	header  = regexp.MustCompile(`<th([^>]*)>(.*?)</th>`)
+	header  = regexp.MustCompile(`<th([^>]*)>(?:<a [^>]*>)?(.*?)(?:</a>)?</th>`)
 	line    = regexp.MustCompile(`(?s)<tr>(.*?)</tr>`)
 	field   = regexp.MustCompile(`(?s)<t[hd][^>]*>(.*?)</t[hd]>`)
 	named   = regexp.MustCompile(`(?s)<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>`)

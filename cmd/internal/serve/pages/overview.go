@@ -42,7 +42,7 @@ type overviewPage struct {
 	Figures     []figure
 	Trouble     []view.Trouble
 	MoreTrouble int
-	Listed      []board.JobLine
+	Listed      jobTable
 	MoreJobs    int
 	Failed      error // why the overview cannot be read
 }
@@ -181,8 +181,8 @@ func newOverviewPage(o board.Overview) overviewPage {
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
 	loud := o.JobLines()
-	v.Listed = loud[:min(shownJobs, len(loud))]
-	v.MoreJobs = len(loud) - len(v.Listed)
+	v.Listed = jobTable{heads(sorting{path: "/jobs", by: worstFirst}, jobFields, false), loud[:min(shownJobs, len(loud))]}
+	v.MoreJobs = len(loud) - len(v.Listed.Jobs)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
 	v.Verdict, v.Figures = v.judge(), v.figures()
 	return v

@@ -46,8 +46,8 @@ func TestTheFirstPageListsSomeOfTenThousandJobs(t *testing.T) {
 	for i := range 10_000 {
 		o.Jobs = append(o.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i)})
 	}
-	if v := newOverviewPage(o); len(v.Listed) != shownJobs || v.MoreJobs != 10_000-shownJobs {
-		t.Errorf("%d jobs and %d more", len(v.Listed), v.MoreJobs)
+	if v := newOverviewPage(o); len(v.Listed.Jobs) != shownJobs || v.MoreJobs != 10_000-shownJobs {
+		t.Errorf("%d jobs and %d more", len(v.Listed.Jobs), v.MoreJobs)
 	}
 }
 

@@ -83,22 +83,32 @@ func readSlot(b *board.Board, r *http.Request) (page, error) {
 	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // a timeline may name a slot of an earlier width
 		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
 	}
-	return page{
-		Title: "Slot " + spoken.Instant(at), Section: "Ledger",
-		Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil},
-	}, err
+	if err != nil {
+		return page{}, err
+	}
+	v := slotPage{Slot: s, Gauge: newGauge(time.Duration(s.Took), time.Duration(s.Width))}
+	v.Jobs, v.listing, err = arrangePage(sortingOf(r), slotJobFields, s.Jobs, true, false, "The most rows first.")
+	return page{Title: "Slot " + spoken.Instant(at), Section: "Ledger", Content: v}, err
 }
 
 type slotPage struct {
 	board.Slot
+	listing
 	Gauge gauge
 	Not   *board.NoSlotError // nil if it is a slot
 }
 
 type jobsPage struct {
-	board.Jobs
-	Search string
-	Later  bool // it is not the first page
+	Table       jobTable
+	Search      string
+	Later       bool   // it is not the first page
+	First, More string // addresses; More is empty on the last page
+}
+
+// jobTable is a table of jobs.
+type jobTable struct {
+	Heads []head
+	Jobs  []board.JobLine
 }
 
 func readJobs(b *board.Board, r *http.Request) (page, error) {
@@ -107,13 +117,30 @@ func readJobs(b *board.Board, r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	f := board.JobsFilter{Search: q.Get("search"), After: after, Limit: listed}
+	order := sortingOf(r)
+	order.by = cmp.Or(order.by, worstFirst)
+	f := board.JobsFilter{
+		Search: q.Get("search"), After: after, Limit: listed, Order: board.JobsOrder{By: order.by, Desc: order.desc},
+	}
 	all, err := b.Jobs(r.Context(), f, acted(r))
-	return page{Title: "Jobs", Section: "Jobs", Content: jobsPage{all, f.Search, q.Get("after") != ""}}, err
+	v := jobsPage{
+		Table: jobTable{heads(order, jobFields, false), all.Jobs}, Search: f.Search, Later: q.Get("after") != "",
+		First: order.link(order.by, order.desc),
+	}
+	if all.After != nil {
+		order.query.Set("after", *all.After)
+		v.More = order.link(order.by, order.desc)
+	}
+	return page{Title: "Jobs", Section: "Jobs", Content: v}, err
 }
+
+// worstFirst is the column by which lists of jobs are ordered if the address names none.
+const worstFirst = "state"
 
 type jobPage struct {
 	board.Job
+	listing
+	Sorted     bool      // the address gives the order of the table of slots
 	Chart      *jobChart // nil if there is nothing to draw
 	AheadChart *columns  // nil if no row waits
 	WasRule    bool      // slots had it, and no run knows it: only a rule that was removed is so
@@ -121,15 +148,31 @@ type jobPage struct {
 
 func readJob(b *board.Board, r *http.Request) (page, error) {
 	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
-	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{
-		j, newJobChart(j.Slots),
-		newAheadChart(j.Ahead), len(j.Slots) > 0 && !j.Registered && j.ServedAt == nil,
-	}}, err
+	if err != nil {
+		return page{}, err
+	}
+	order := sortingOf(r)
+	v := jobPage{
+		Job: j, Sorted: order.by != "", Chart: newJobChart(j.Slots), AheadChart: newAheadChart(j.Ahead),
+		WasRule: len(j.Slots) > 0 && !j.Registered && j.ServedAt == nil,
+	}
+	v.Slots, v.listing, err = arrangePage(order, jobSlotFields, j.Slots, true, false, "The newest first.")
+	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: v}, err
+}
+
+type rulesPage struct {
+	listing
+	Rules []view.Rule
 }
 
 func readRules(b *board.Board, r *http.Request) (page, error) {
 	all, err := b.Rules(r.Context(), acted(r))
-	return page{Title: "Rules", Section: "Rules", Content: all}, err
+	if err != nil {
+		return page{}, err
+	}
+	v := rulesPage{}
+	v.Rules, v.listing, err = arrangePage(sortingOf(r), ruleFields, all.Rules, true, false, "")
+	return page{Title: "Rules", Section: "Rules", Content: v}, err
 }
 
 type rulePage struct {
@@ -265,6 +308,7 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 
 type schedulesPage struct {
 	board.Schedules
+	listing
 	Filter schedule.Filter
 }
 
@@ -274,13 +318,19 @@ func (schedulesPage) States() []schedule.State {
 }
 
 func readSchedules(b *board.Board, r *http.Request) (page, error) {
-	q := r.URL.Query()
+	q, order := r.URL.Query(), sortingOf(r)
 	f := schedule.Filter{
 		Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
-		After: q.Get("after"), Limit: listed,
+		After: q.Get("after"), Limit: order.limit(),
 	}
 	all, err := b.Schedules(r.Context(), f, acted(r))
-	return page{Title: "Schedules", Section: "Schedules", Content: schedulesPage{all, f}}, err
+	if err != nil {
+		return page{}, err
+	}
+	v := schedulesPage{Schedules: all, Filter: f}
+	v.Schedules.Schedules, v.listing, err = arrangePage(
+		order, scheduleFields, all.Schedules, f.After == "", all.After != nil, "By id.")
+	return page{Title: "Schedules", Section: "Schedules", Content: v}, err
 }
 
 func readSchedule(b *board.Board, r *http.Request) (page, error) {
@@ -290,6 +340,7 @@ func readSchedule(b *board.Board, r *http.Request) (page, error) {
 
 type ledgerPage struct {
 	board.Ledger
+	listing
 	Heat heat
 	Sums []daySum
 	Day  *board.LedgerDay // the selected day; nil: all
@@ -298,24 +349,38 @@ type ledgerPage struct {
 
 func readLedger(b *board.Board, r *http.Request) (page, error) {
 	l, err := b.Ledger(r.Context(), ledgerDays, acted(r))
+	if err != nil {
+		return page{}, err
+	}
 	l.Days = slices.DeleteFunc(slices.Clone(l.Days), beforeLedger)
-	v := ledgerPage{Ledger: l, Heat: newHeat(l.Days), Sums: daySums(l.Days)}
-	if day := r.URL.Query().Get("day"); day != "" && err == nil {
-		i := slices.IndexFunc(l.Days, func(d board.LedgerDay) bool { return d.Day == day })
-		if i < 0 {
-			return page{}, board.ErrNotFound
-		}
-		v.Day = &l.Days[i]
-		for _, c := range v.Day.Cells {
-			v.Bars = append(v.Bars, bar{Cell: c})
-		}
+	v := ledgerPage{Ledger: l}
+	if day := r.URL.Query().Get("day"); day != "" {
+		err = v.addDay(day, sortingOf(r))
+	} else {
+		v.Heat = newHeat(l.Days)
+		v.Sums, v.listing, err = arrangePage(sortingOf(r), dayFields, daySums(l.Days), true, false, "")
 	}
 	return page{Title: "Ledger", Section: "Ledger", Content: v}, err
 }
 
+// addDay selects a day.
+func (p *ledgerPage) addDay(day string, order sorting) (err error) {
+	i := slices.IndexFunc(p.Days, func(d board.LedgerDay) bool { return d.Day == day })
+	if i < 0 {
+		return board.ErrNotFound
+	}
+	p.Day = &p.Days[i]
+	for _, c := range p.Day.Cells {
+		p.Bars = append(p.Bars, bar{Cell: c})
+	}
+	p.Bars, p.listing, err = arrangePage(order, cellFields, p.Bars, true, false, "")
+	return err
+}
+
 type eventsPage struct {
 	board.Events
-	Dead board.DeadLetters
+	listing // of the dead letters
+	Dead    board.DeadLetters
 }
 
 func readEvents(b *board.Board, r *http.Request) (page, error) {
@@ -324,16 +389,31 @@ func readEvents(b *board.Board, r *http.Request) (page, error) {
 	if err = cmp.Or(err, bad); err != nil {
 		return page{}, err
 	}
-	v := eventsPage{}
-	if v.Events, err = b.Events(r.Context(), after, listed, acted(r)); err == nil {
-		v.Dead, err = b.DeadLetters(r.Context(), dead, listed, acted(r))
+	v, order := eventsPage{}, sortingOf(r)
+	if v.Events, err = b.Events(r.Context(), after, listed, acted(r)); err != nil {
+		return page{}, err
 	}
+	if v.Dead, err = b.DeadLetters(r.Context(), dead, order.limit(), acted(r)); err != nil {
+		return page{}, err
+	}
+	v.Dead.DeadLetters, v.listing, err = arrangePage(order, deadFields, v.Dead.DeadLetters, dead == 0, v.Dead.After != nil,
+		"In the order in which they are sent again.")
 	return page{Title: "Events", Section: "Events", Content: v}, err
+}
+
+type alertsPage struct {
+	listing
+	Alerts []view.Alert
 }
 
 func readAlerts(b *board.Board, r *http.Request) (page, error) {
 	all, err := b.Alerts(r.Context(), acted(r))
-	return page{Title: "Alerts", Section: "Alerts", Content: all}, err
+	if err != nil {
+		return page{}, err
+	}
+	v := alertsPage{}
+	v.Alerts, v.listing, err = arrangePage(sortingOf(r), alertFields, all.Alerts, true, false, "")
+	return page{Title: "Alerts", Section: "Alerts", Content: v}, err
 }
 
 type actionsPage struct {
@@ -359,6 +439,7 @@ func readActions(b *board.Board, r *http.Request) (page, error) {
 
 // checksPage lists waiting or ended checks.
 type checksPage struct {
+	listing
 	Job      string
 	Outcome  jobs.Outcome
 	Outcomes []jobs.Outcome // to choose from; none if the checks wait
@@ -380,13 +461,19 @@ func positionIn[T any](r *http.Request, name string, parse func(text string) (T,
 }
 
 func readWaiting(b *board.Board, r *http.Request) (page, error) {
-	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
+	order := sortingOf(r)
+	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: order.limit()}
 	var err error
 	if f.After, err = positionIn(r, "after", admin.ParsePosition); err != nil {
 		return page{}, err
 	}
 	w, err := b.Waiting(r.Context(), f, acted(r))
-	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
+	if err != nil {
+		return page{}, err
+	}
+	v := checksPage{Job: f.JobExec}
+	v.Waiting, v.listing, err = arrangePage(
+		order, waitingFields, w.Checks, f.After.IsZero(), w.After != nil, "In the order of their slots.")
 	if w.After != nil {
 		v.More = link("/waiting", "job", f.JobExec, "after", *w.After)
 	}
@@ -394,16 +481,22 @@ func readWaiting(b *board.Board, r *http.Request) (page, error) {
 }
 
 func readEnded(b *board.Board, r *http.Request) (page, error) {
+	order := sortingOf(r)
 	f := board.HistoryFilter{
 		JobExec: r.URL.Query().Get("job"),
-		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
+		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: order.limit(),
 	}
 	var err error
 	if f.After, err = positionIn(r, "after", admin.ParsePosition); err != nil {
 		return page{}, err
 	}
 	h, err := b.History(r.Context(), f, acted(r))
-	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes(), Ended: h.Checks}
+	if err != nil {
+		return page{}, err
+	}
+	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes()}
+	v.Ended, v.listing, err = arrangePage(
+		order, endedFields, h.Checks, f.After.IsZero(), h.After != nil, "The latest first.")
 	if h.After != nil {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
 	} else {

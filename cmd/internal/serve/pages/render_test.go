@@ -20,9 +20,9 @@ import (
 
 // views are the types that the pages show, by the name of their template.
 var views = map[string]any{
-	"actions": actionsPage{}, "alerts": board.Alerts{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
+	"actions": actionsPage{}, "alerts": alertsPage{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
 	"form": formPage{}, "job": jobPage{}, "jobs": jobsPage{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
-	"plan": formPage{}, "rule": rulePage{}, "rules": board.Rules{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
+	"plan": formPage{}, "rule": rulePage{}, "rules": rulesPage{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
 }
 
 // Each page is rendered from values of its type: pointers are nil or not, lists are empty or long,
