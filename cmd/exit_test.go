@@ -131,7 +131,7 @@ func TestEveryActionExitsWithoutAnErrorIfThereIsNothingToDoAndRefusesUnknownName
 		known[path] = true
 	}
 	for _, form := range action.Forms {
-		if !known[form.Path] {
+		if !known[form.Path] && !strings.HasSuffix(form.Path, "-selected") { // no command has a list to select from
 			t.Errorf("this test lacks %s", form.Path)
 		}
 	}

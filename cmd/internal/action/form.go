@@ -19,8 +19,11 @@ import (
 var Forms = []*Form{
 	cancelForm,
 	cancelManyForm,
+	cancelSelectedForm,
 	rescheduleForm,
+	rescheduleSelectedForm,
 	retryForm,
+	retrySelectedForm,
 	runCheckForm,
 	ackForm,
 	silenceForm,
@@ -71,6 +74,7 @@ type Field struct {
 	Name, Label, Hint string
 	Options           []Option
 	Required, Fixed   bool
+	Many              bool // it has several values, which a list gives
 	Default           string
 }
 
@@ -90,6 +94,7 @@ var (
 	itemField = Field{Name: "item", Label: "Item", Fixed: true}
 	idField   = Field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
 	anyJob    = Field{Name: "job", Label: "Job", Fixed: true}
+	atField   = Field{Name: "at", Label: "New time", Hint: aheadHint, Required: true}
 )
 
 // Input holds the values of a form. It turns times that are durations into instants, so that the

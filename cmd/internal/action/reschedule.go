@@ -24,11 +24,8 @@ type Reschedule struct {
 var rescheduleForm = form(Form{
 	Path: "reschedule", Summary: "Move a waiting check to another slot",
 	Title: "Move a check", Verb: "Move",
-	Lead: "The check waits for the first slot at or after the new time.",
-	Fields: []Field{
-		jobField, nameField, keyField, itemField,
-		{Name: "at", Label: "New time", Hint: aheadHint, Required: true},
-	},
+	Lead:   "The check waits for the first slot at or after the new time.",
+	Fields: []Field{jobField, nameField, keyField, itemField, atField},
 }, func(in *Input) Reschedule { return Reschedule{Key: in.key(), At: in.ahead("at")} })
 
 // Name returns "reschedule".

@@ -119,9 +119,8 @@ func (a Retry) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		return plan, err
 	}
 	plan.Rows, plan.Nothing, plan.Fingerprint = found.Checks-found.Waiting, found.Checks == found.Waiting, found
-	to := grid.Later(tx.grid().Ceil(a.At), tx.grid().Next(tx.now()))
 	plan.Text = fmt.Sprintf("Puts %s%s back into slot %s, with a clean error count",
-		spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
+		spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(a.target(tx)))
 	if found.Waiting > 0 {
 		plan.Warnings = append(plan.Warnings, spoken.Count(found.Waiting, "failed check stays", "failed checks stay")+
 			" in history, since the key waits already.")
@@ -131,6 +130,11 @@ func (a Retry) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 			fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", limit))
 	}
 	return plan, nil
+}
+
+// target returns the slot into which the checks are put.
+func (a Retry) target(tx Tx) time.Time {
+	return grid.Later(tx.grid().Ceil(a.At), tx.grid().Next(tx.now()))
 }
 
 // none returns the error of a filter that selects no failed check, or nil.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -17,13 +18,25 @@ type formPage struct {
 	Problem string
 	Plan    board.Plan
 	Do      string // the address that does the action
-	Back    string
+	Back    string // the address of the form, with what was filled in; empty: there is nothing to fill in
+	Many    bool   // a list gave values, which the address does not have
 }
 
 // filled is a field with its value.
 type filled struct {
 	action.Field
 	Value, Wrong string
+	Values       []string // of a field with many, which forms carry along
+}
+
+// fill returns a field with what the request has for it.
+func fill(f action.Field, in *action.Input) filled {
+	v := filled{Field: f, Value: cmp.Or(in.Text(f.Name), f.Default), Wrong: in.Wrong[f.Name]}
+	if f.Many {
+		v.Values = in.Values[f.Name]
+		v.Value = plural(int64(len(v.Values)), "row", "rows")
+	}
+	return v
 }
 
 // actions shows the forms and the previews of actions, and does them.
@@ -43,7 +56,7 @@ func (p actions) do(d *action.Form) http.HandlerFunc {
 			return
 		}
 		in := &action.Input{Values: r.Form, Now: o.Now, Wrong: map[string]string{}}
-		if r.Method == http.MethodGet && (d.Asks() || r.Form.Has("edit")) {
+		if r.Method == http.MethodGet && d.Asks() || r.Form.Has("edit") {
 			p.showForm(w, r, d, in, http.StatusOK, "")
 			return
 		}
@@ -101,15 +114,12 @@ func (p actions) showForm(
 ) {
 	v := formPage{Form: *d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
-		value := in.Text(f.Name)
-		if value == "" {
-			value = f.Default
-		}
-		f.Fixed = f.Fixed && in.Wrong[f.Name] == "" && (value != "" || !f.Required)
-		if f.Fixed && value == "" {
+		input := fill(f, in)
+		input.Fixed = f.Many || f.Fixed && input.Wrong == "" && (input.Value != "" || !f.Required)
+		if input.Fixed && input.Value == "" {
 			continue
 		}
-		v.Inputs = append(v.Inputs, filled{f, value, in.Wrong[f.Name]})
+		v.Inputs = append(v.Inputs, input)
 	}
 	v.Do = "/do/" + d.Path + "?" + fixed(v.Inputs).Encode()
 	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
@@ -119,7 +129,7 @@ func (p actions) showForm(
 func fixed(inputs []filled) url.Values {
 	values := url.Values{}
 	for _, f := range inputs {
-		if f.Fixed {
+		if f.Fixed && !f.Many {
 			values.Set(f.Name, f.Value)
 		}
 	}
@@ -132,12 +142,19 @@ func (p actions) showPlan(
 	all := url.Values{}
 	v := formPage{Form: *d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {
-		if value := in.Text(f.Name); value != "" {
+		value := in.Text(f.Name)
+		if value == "" {
+			continue
+		}
+		if v.Inputs = append(v.Inputs, fill(f, in)); f.Many {
+			v.Many = true
+		} else {
 			all.Set(f.Name, value)
-			v.Inputs = append(v.Inputs, filled{f, value, ""})
 		}
 	}
-	v.Back = "/do/" + d.Path + "?edit=&" + all.Encode()
+	if !v.Many || d.Asks() {
+		v.Back = "/do/" + d.Path + "?edit=&" + all.Encode()
+	}
 	all.Set("confirm", plan.Confirm)
 	v.Do = "/do/" + d.Path + "?" + all.Encode()
 	p.show(w, r, status, "plan", page{Title: d.Title, Content: v})

@@ -13,7 +13,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // maxForm bounds a form, in bytes.
-const maxForm = 64 << 10
+const maxForm = 256 << 10
 
 // headers sets the headers of every answer: no other page may embed it, and no cache may keep it.
 func headers(h http.Header) {

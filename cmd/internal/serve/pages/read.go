@@ -440,6 +440,7 @@ func readActions(b *board.Board, r *http.Request) (page, error) {
 // checksPage lists waiting or ended checks.
 type checksPage struct {
 	listing
+	picks
 	Job      string
 	Outcome  jobs.Outcome
 	Outcomes []jobs.Outcome // to choose from; none if the checks wait
@@ -474,6 +475,7 @@ func readWaiting(b *board.Board, r *http.Request) (page, error) {
 	v := checksPage{Job: f.JobExec}
 	v.Waiting, v.listing, err = arrangePage(
 		order, waitingFields, w.Checks, f.After.IsZero(), w.After != nil, "In the order of their slots.")
+	v.picks = pickWaiting(r, v.Waiting)
 	if w.After != nil {
 		v.More = link("/waiting", "job", f.JobExec, "after", *w.After)
 	}
@@ -497,6 +499,7 @@ func readEnded(b *board.Board, r *http.Request) (page, error) {
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes()}
 	v.Ended, v.listing, err = arrangePage(
 		order, endedFields, h.Checks, f.After.IsZero(), h.After != nil, "The latest first.")
+	v.picks = pickFailed(r, v.Ended)
 	if h.After != nil {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
 	} else {
