@@ -115,10 +115,11 @@ func begin(t *testing.T, args []string) (log *syncBuffer, stop func(), ended <-c
 }
 
 func TestADaemonWaitsForAServerThatStarts(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Setenv("PRESCIENT_DATABASE_URL", starting(t, pgtest.Direct(t), 2))
-			log, stop, ended := begin(t, args)
+			t.Parallel()
+			log, stop, ended := begin(t, append(args, "--database-url", starting(t, pgtest.Direct(t), 2)))
 			await.True(t, "the command to work: "+strings.Join(args, " "), func() bool {
 				return len(ended) > 0 || strings.Contains(log.String(), "msg=listening") || strings.Contains(log.String(), "daemon is ready")
 			})
@@ -170,7 +171,7 @@ func serveLogging(
 	t *testing.T, log *syncBuffer, registry *jobs.Registry, command string, args ...string,
 ) (url string, stop func()) {
 	t.Helper()
-	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
+	if os.Getenv("PRESCIENT_DATABASE_URL") == "" && !slices.Contains(args, "--database-url") {
 		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
 	}
 	app := New(registry)

@@ -17,10 +17,9 @@ import (
 
 // missedBesideALock makes a check due in each of the last four days, which are the slots, and returns a session that has
 // cancelled the oldest one and goes on.
-func missedBesideALock(t *testing.T) (db *sqlx.DB, psql *sqlx.Tx) {
+func missedBesideALock(t *testing.T) (url string, db *sqlx.DB, psql *sqlx.Tx) {
 	t.Helper()
-	url := pgtest.URL(t)
-	t.Setenv("PRESCIENT_DATABASE_URL", url)
+	url = pgtest.URL(t)
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +36,7 @@ func missedBesideALock(t *testing.T) (db *sqlx.DB, psql *sqlx.Tx) {
 	psql = db.MustBegin()
 	t.Cleanup(func() { _ = psql.Rollback() })
 	psql.MustExec(`select prescient.cancel('job', 'order', '0')`)
-	return db, psql
+	return url, db, psql
 }
 
 // ended counts the rows that are done.
@@ -56,15 +55,17 @@ func oneJob() *jobs.Registry {
 }
 
 func TestACommandNamesTheSessionThatHasLockedARowAndDoesAllElse(t *testing.T) {
+	t.Parallel()
 	pgtest.NotOnCitus(t, "the session is on a worker")
 	for _, args := range [][]string{{"catch-up"}, {"run", "--catch-up"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			db, psql := missedBesideALock(t)
+			t.Parallel()
+			url, db, psql := missedBesideALock(t)
 			run := func() (Code, string) {
 				var log syncBuffer
 				app := New(oneJob())
 				app.Out, app.Err = &log, &log
-				return app.Run(t.Context(), args), log.String()
+				return app.Run(t.Context(), append(args, "--database-url", url)), log.String()
 			}
 			code, log := run()
 			if code != Left || !strings.Contains(log, "are left in their slot: session ") || !strings.Contains(log, "pg_terminate_backend") {
@@ -82,9 +83,10 @@ func TestACommandNamesTheSessionThatHasLockedARowAndDoesAllElse(t *testing.T) {
 }
 
 func TestADaemonChecksMissedSlotsBesideALockedRow(t *testing.T) {
-	db, psql := missedBesideALock(t)
+	t.Parallel()
+	url, db, psql := missedBesideALock(t)
 	log := new(syncBuffer)
-	_, stop := serveLogging(t, log, oneJob(), "daemon")
+	_, stop := serveLogging(t, log, oneJob(), "daemon", "--database-url", url)
 	defer stop()
 	await.True(t, "the other rows to be recorded", func() bool { return ended(t, db) == 3 })
 	await.True(t, "catch-up to leave the row", func() bool { return strings.Contains(log.String(), "catch-up left rows") })

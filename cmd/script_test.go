@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
@@ -124,11 +125,12 @@ func TestScript(t *testing.T) {
 func setup(env *testscript.Env) error {
 	t := env.T().(testing.TB)
 	url := pgtest.URL(t)
-	env.Values["t"] = t
+	env.Values["t"], env.Values["pools"] = t, pools{}
 	env.Setenv("PRESCIENT_DATABASE_URL", url)
 	env.Setenv("PRESCIENT_LOG_LEVEL", "info") // what was done, also where nobody reads
 	env.Setenv("LOGNAME", "alice")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would sleep a second at each exit
+	env.Setenv("GOGC", "off")                 // a quarter of the CPU time of a command that prints its version
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {
 		return err
@@ -156,6 +158,21 @@ func setup(env *testscript.Env) error {
 }
 
 func tb(ts *testscript.TestScript) testing.TB { return ts.Value("t").(testing.TB) }
+
+// pools has a script's own connections by URL, because a session costs as much as a statement of a command.
+type pools map[string]*sqlx.DB
+
+// database returns the pool of the script's database.
+func database(ts *testscript.TestScript) *sqlx.DB {
+	open, url := ts.Value("pools").(pools), ts.Getenv("PRESCIENT_DATABASE_URL")
+	if open[url] == nil {
+		db, err := pgsql.Open(tb(ts).Context(), url)
+		ts.Check(err)
+		ts.Defer(func() { _ = db.Close() })
+		open[url] = db
+	}
+	return open[url]
+}
 
 // exits CODE COMMAND... runs a command that must end with this code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
@@ -256,24 +273,17 @@ func unblocks(ts *testscript.TestScript, _ bool, args []string) {
 // sql STATEMENT runs a statement on the script's database. Scripts cannot write single quotes next to variables, so
 // double ones stand for them. sql @FILE runs a file as it is.
 func runSQL(ts *testscript.TestScript, _ bool, args []string) {
-	ctx := tb(ts).Context()
-	db, err := pgsql.Open(ctx, ts.Getenv("PRESCIENT_DATABASE_URL"))
-	ts.Check(err)
-	defer func() { _ = db.Close() }()
 	text := strings.ReplaceAll(strings.Join(args, " "), `"`, "'")
 	if name, is := strings.CutPrefix(text, "@"); is {
 		text = ts.ReadFile(name)
 	}
-	_, err = db.ExecContext(ctx, text)
+	_, err := database(ts).ExecContext(tb(ts).Context(), text)
 	ts.Check(err)
 }
 
 // settled waits until readers see the events that are committed. Open transactions of other databases hold them back, too.
 func settled(ts *testscript.TestScript, _ bool, _ []string) {
-	t := tb(ts)
-	db, err := pgsql.Open(t.Context(), ts.Getenv("PRESCIENT_DATABASE_URL"))
-	ts.Check(err)
-	defer func() { _ = db.Close() }()
+	t, db := tb(ts), database(ts)
 	var last, ended uint64
 	ts.Check(db.GetContext(t.Context(), &last, "select pg_current_xact_id()::text"))
 	await.True(t, "the end of other transactions", func() bool {

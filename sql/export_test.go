@@ -14,7 +14,7 @@ func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) e
 	if err := createSchema(ctx, db, schema); err != nil {
 		return err
 	}
-	p, err := provider(db, schema, migrations)
+	p, err := provider(db, schema, migrations())
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) e
 // MigrateWith applies the migrations and one more. It waits for locked tables as often as tries says.
 func MigrateWith(ctx context.Context, db *sqlx.DB, text string, tries int) error {
 	more := source{fmt.Sprintf("%05d_more", SchemaVersion+1), text}
-	p, err := provider(db, "", append(slices.Clone(migrations), more))
+	p, err := provider(db, "", append(slices.Clone(migrations()), more))
 	if err != nil {
 		return err
 	}

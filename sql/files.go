@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prescient-go/prescient/sql/statements"
 )
@@ -22,11 +23,12 @@ type source struct {
 	text string // names the default schema
 }
 
-// migrations lists the migrations, oldest first. Their versions are 1, 2, 3 ...
-var migrations = readFiles(migrationFiles, "migrations")
+// migrations returns the migrations, oldest first. Their versions are 1, 2, 3 ... It reads them when it is first called:
+// most processes never need them.
+var migrations = sync.OnceValue(func() []source { return readFiles(migrationFiles, "migrations") })
 
-// functions lists the files of sql/functions by name. Each holds the functions of its name.
-var functions = readFiles(functionFiles, "functions")
+// functions returns the files of sql/functions by name. Each holds the functions of its name.
+var functions = sync.OnceValue(func() []source { return readFiles(functionFiles, "functions") })
 
 // readFiles panics if an embedded file cannot be read, which only a broken build can cause.
 func readFiles(from fs.FS, folder string) []source {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,8 +15,8 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 )
 
-// functionsHash identifies the functions of this code: the SHA-256 of all files of sql/functions.
-var functionsHash = hashOf(functions...)
+// functionsHash identifies the functions of this code: it returns the SHA-256 of all files of sql/functions.
+var functionsHash = sync.OnceValue(func() string { return hashOf(functions()...) })
 
 // hashOf returns the SHA-256 of the names and texts of files, in hexadecimal.
 func hashOf(files ...source) string {
@@ -53,7 +54,7 @@ func applyFunctions(ctx context.Context, tx execer, schema Schema) error {
 // functionStatements returns the statements that create or replace every function.
 func functionStatements(schema Schema) []string {
 	var all []string
-	for _, f := range functions {
+	for _, f := range functions() {
 		all = append(all, f.statements(schema)...)
 	}
 	return append(all, functionsApplied(schema)...)
@@ -63,7 +64,7 @@ func functionStatements(schema Schema) []string {
 // there are, and make the next months of history.
 func functionsApplied(schema Schema) []string {
 	return []string{
-		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n" +
+		schema.qualify("update prescient.setting\nset functions = '" + functionsHash() + "',\n" +
 			"    functions_at = statement_timestamp();"),
 		schema.qualify("select prescient.make_history_months();"),
 	}
@@ -80,7 +81,7 @@ func functionsState(ctx context.Context, tx *sqlx.Tx, schema Schema) (current bo
 		return false, time.Time{}, err
 	}
 	err = tx.QueryRowContext(ctx, pg.FunctionsApplied.In(schema)).Scan(&hash, &at)
-	if err != nil || hash != functionsHash {
+	if err != nil || hash != functionsHash() {
 		return false, time.Time{}, err
 	}
 	return true, time.UnixMicro(at).UTC(), nil

@@ -77,7 +77,7 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 		}
 		return newer
 	}
-	p, err := provider(db, schema, migrations)
+	p, err := provider(db, schema, migrations())
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 		applied[v.number] = v.at.UTC()
 	}
 	var list []Migration
-	for _, m := range migrations {
+	for _, m := range migrations() {
 		at, ok := applied[m.version()]
 		list = append(list, Migration{Version: m.version(), Name: m.name, Applied: ok, AppliedAt: at})
 	}
@@ -285,12 +285,12 @@ func PrintMigrations(w io.Writer, schema Schema) error {
 			"    version_id bigint not null,\n    is_applied boolean not null,\n"+
 			"    tstamp timestamp not null default now()\n);\n", table)
 	fmt.Fprintf(&script, "insert into %s (version_id, is_applied) values (0, true);\n", table)
-	for _, m := range migrations {
+	for _, m := range migrations() {
 		fmt.Fprintf(&script, "\n%s\n\n", strings.TrimSpace(schema.qualify(m.text)))
 		fmt.Fprintf(&script, "insert into %s (version_id, is_applied) values (%d, true);\n", table, m.version())
 	}
 	script.WriteString("\n-- The functions. Their bodies name each other.\nset local check_function_bodies = off;\n\n")
-	for _, f := range functions {
+	for _, f := range functions() {
 		fmt.Fprintf(&script, "%s\n\n", strings.TrimSpace(schema.qualify(f.text)))
 	}
 	fmt.Fprintf(&script, "%s\n\ncommit;\n", strings.Join(functionsApplied(schema), "\n"))

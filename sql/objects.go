@@ -18,8 +18,8 @@ const versionTableName = "schema_migration"
 // types, and the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)". An
 // application may have objects of its own in the schema, also functions of the same names.
 func Objects() (tableNames, typeNames, routineHeads []string) {
-	tableNames = append(declared(`create table prescient\.(\w+)`, migrations), versionTableName)
-	return tableNames, declared(`create (?:domain|type) prescient\.(\w+)`, migrations), declaredRoutines()
+	tableNames = append(declared(`create table prescient\.(\w+)`, migrations()), versionTableName)
+	return tableNames, declared(`create (?:domain|type) prescient\.(\w+)`, migrations()), declaredRoutines()
 }
 
 // declared lists the names that a pattern finds in files.
@@ -39,7 +39,7 @@ var routineHead = regexp.MustCompile(
 
 func declaredRoutines() []string {
 	var all []string
-	for _, f := range functions {
+	for _, f := range functions() {
 		for _, head := range routineHead.FindAllStringSubmatch(f.text, -1) {
 			all = append(all, head[1]+"("+strings.Join(parameterTypes(head[2]), ", ")+")")
 		}

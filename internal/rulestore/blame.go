@@ -39,7 +39,7 @@ func (s *Store) Explain(ctx context.Context, r rule.Applied, err error) error {
 			continue
 		}
 		why := failed.Message
-		for _, known := range sayings {
+		for _, known := range sayings() {
 			if known.message.MatchString(why) {
 				why = known.message.ReplaceAllString(why, known.says)
 				break

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
@@ -43,7 +44,7 @@ func (s *Store) words(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, 
 			return s.labels(ctx, tx, found[1], found[2])
 		}
 	}
-	for _, s := range sayings {
+	for _, s := range sayings() {
 		if s.message.MatchString(m) {
 			return s.message.ReplaceAllString(m, s.says), nil
 		}
@@ -54,80 +55,86 @@ func (s *Store) words(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, 
 // numbers matches the types of numbers.
 const numbers = "smallint|integer|bigint|numeric|real|double precision"
 
-// sayings are messages of the server, and what they mean for a file.
-var sayings = []struct {
+// saying is a message of the server, and what it means for a file.
+type saying struct {
 	message *regexp.Regexp
 	says    string
-}{
-	{
-		regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (` + numbers + `)$`),
-		`$1 takes conditions, and this one is of type $2: for a flag write x = 1, or x = 0`,
-	},
-	{
-		regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (.*)$`),
-		`$1 takes conditions, and this one is of type $2: compare it with something, such as x = 'open'`,
-	},
-	{
-		regexp.MustCompile(`^(\S+) types (.*) and (.*) cannot be matched$`),
-		`the values of $1 must have one type, and are of type $2 and $3: write a cast, such as x::$2`,
-	},
-	{
-		regexp.MustCompile(`^cannot cast type (` + numbers + `) to (timestamp.*|date)$`),
-		`a number is no instant: for seconds since 1970 write to_timestamp(x), for milliseconds to_timestamp(x / 1000.0)`,
-	},
-	{
-		regexp.MustCompile(`^cannot cast type (` + numbers + `) to interval$`),
-		`a number is no interval: write make_interval(days => x), or with hours, mins or secs`,
-	},
-	{regexp.MustCompile(`^cannot cast type (.*) to (.*)$`), `a value of type $1 does not become one of type $2`},
-	{
-		regexp.MustCompile(`^column reference "(.*)" is ambiguous$`),
-		`several tables have a column $1: write the name of its table before it, such as orders.$1`,
-	},
-	{
-		regexp.MustCompile(`^column "(.*)" must appear in the GROUP BY clause .*$`),
-		`an aggregate is about several rows, and $1 about one: look the others up in a subquery`,
-	},
-	{
-		regexp.MustCompile(`^column "prescient_value" has pseudo-type record$`),
-		`there are several values: write a list, such as [created_at, hold_until]`,
-	},
-	{
-		regexp.MustCompile(`^column "(.*)" is of type (.*) but expression is of type (.*)$`),
-		`column $1 is of type $2, and its new value of type $3`,
-	},
-	{regexp.MustCompile(`^invalid input (?:syntax|value) for type (.*): "(.*)"$`), `'$2' is not of type $1`},
-	{
-		regexp.MustCompile(`^type "(.*)" does not exist$`),
-		`there is no type $1: PostgreSQL has timestamptz, date, text, integer, numeric, boolean, interval and others`,
-	},
-	{regexp.MustCompile(`^schema "(.*)" does not exist$`), `there is no schema $1 in this database`},
-	{
-		regexp.MustCompile(`^permission denied for (.*)$`),
-		`this login has no right on $1: its owner can grant it`,
-	},
-	{
-		regexp.MustCompile(`^subquery must return only one column$`),
-		`the subquery has several columns: select one value`,
-	},
-	{
-		regexp.MustCompile(`^more than one row returned by a subquery used as an expression$`),
-		`the subquery finds several rows: select one value, such as max(p.paid_at), or ask exists (select ...)`,
-	},
-	{
-		regexp.MustCompile(`^cannot insert multiple commands into a prepared statement$`),
-		`there are several statements: a step has one. Write them as one, or call a function`,
-	},
-	{
-		regexp.MustCompile(`^division by zero$`), `it divides by zero: write nullif(x, 0) for the number below`,
-	},
 }
+
+// sayings returns what is known of the server's messages. It compiles the expressions when it is first called: most
+// processes never need them.
+var sayings = sync.OnceValue(func() []saying {
+	return []saying{
+		{
+			regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (` + numbers + `)$`),
+			`$1 takes conditions, and this one is of type $2: for a flag write x = 1, or x = 0`,
+		},
+		{
+			regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (.*)$`),
+			`$1 takes conditions, and this one is of type $2: compare it with something, such as x = 'open'`,
+		},
+		{
+			regexp.MustCompile(`^(\S+) types (.*) and (.*) cannot be matched$`),
+			`the values of $1 must have one type, and are of type $2 and $3: write a cast, such as x::$2`,
+		},
+		{
+			regexp.MustCompile(`^cannot cast type (` + numbers + `) to (timestamp.*|date)$`),
+			`a number is no instant: for seconds since 1970 write to_timestamp(x), for milliseconds to_timestamp(x / 1000.0)`,
+		},
+		{
+			regexp.MustCompile(`^cannot cast type (` + numbers + `) to interval$`),
+			`a number is no interval: write make_interval(days => x), or with hours, mins or secs`,
+		},
+		{regexp.MustCompile(`^cannot cast type (.*) to (.*)$`), `a value of type $1 does not become one of type $2`},
+		{
+			regexp.MustCompile(`^column reference "(.*)" is ambiguous$`),
+			`several tables have a column $1: write the name of its table before it, such as orders.$1`,
+		},
+		{
+			regexp.MustCompile(`^column "(.*)" must appear in the GROUP BY clause .*$`),
+			`an aggregate is about several rows, and $1 about one: look the others up in a subquery`,
+		},
+		{
+			regexp.MustCompile(`^column "prescient_value" has pseudo-type record$`),
+			`there are several values: write a list, such as [created_at, hold_until]`,
+		},
+		{
+			regexp.MustCompile(`^column "(.*)" is of type (.*) but expression is of type (.*)$`),
+			`column $1 is of type $2, and its new value of type $3`,
+		},
+		{regexp.MustCompile(`^invalid input (?:syntax|value) for type (.*): "(.*)"$`), `'$2' is not of type $1`},
+		{
+			regexp.MustCompile(`^type "(.*)" does not exist$`),
+			`there is no type $1: PostgreSQL has timestamptz, date, text, integer, numeric, boolean, interval and others`,
+		},
+		{regexp.MustCompile(`^schema "(.*)" does not exist$`), `there is no schema $1 in this database`},
+		{
+			regexp.MustCompile(`^permission denied for (.*)$`),
+			`this login has no right on $1: its owner can grant it`,
+		},
+		{
+			regexp.MustCompile(`^subquery must return only one column$`),
+			`the subquery has several columns: select one value`,
+		},
+		{
+			regexp.MustCompile(`^more than one row returned by a subquery used as an expression$`),
+			`the subquery finds several rows: select one value, such as max(p.paid_at), or ask exists (select ...)`,
+		},
+		{
+			regexp.MustCompile(`^cannot insert multiple commands into a prepared statement$`),
+			`there are several statements: a step has one. Write them as one, or call a function`,
+		},
+		{
+			regexp.MustCompile(`^division by zero$`), `it divides by zero: write nullif(x, 0) for the number below`,
+		},
+	}
+})
 
 // syntax says where the grammar of SQL ends.
 func (t refusedText) syntax() string {
 	found := nearby.FindStringSubmatch(t.refused.Message)
 	if found == nil && t.refused.Message != "syntax error at end of input" {
-		for _, s := range sayings {
+		for _, s := range sayings() {
 			if s.message.MatchString(t.refused.Message) {
 				return s.message.ReplaceAllString(t.refused.Message, s.says)
 			}
