@@ -23,13 +23,31 @@ import (
 // alone lets one check run at a time, so that each begins with the commit of the one before.
 func alone(c *slots.Config) { c.Connections, c.Page = 1, 1000 }
 
+// runUntilHit runs slots of five checks, all of which end, until the fault has happened at a commit that begins a check.
+// A chain ends after 200 ms, and a busy machine may take longer for one check. It returns the number of checks.
+func (w *world) runUntilHit(faults *pgtest.Faults, options ...func(*slots.Config)) (checks int) {
+	w.t.Helper()
+	for n := 1; n <= 100; n++ {
+		w.enqueue("job", slot(n), 5)
+		result := w.run(slot(n), append(options, alone, func(c *slots.Config) { c.DB = faults.DB })...)
+		if result.Finished != 5 || result.Failed != 0 || result.Abandoned != 0 || result.State != slots.StateDone {
+			w.t.Errorf("%+v", result)
+		}
+		if k, _ := faults.Hit(); k > 0 {
+			return 5 * n
+		}
+	}
+	w.t.Fatal("no check began with the commit of another")
+	return 0
+}
+
 // What the commit of one check does is no matter of the next, which has begun with it.
 func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.db.MustExec(`
 		create table effect (key text, unique (key) deferrable initially deferred);
-		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(2.5); return null; end $$;
+		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(6); return null; end $$;
 		create constraint trigger dawdle after insert on effect deferrable initially deferred
 		for each row when (new.key = 'slow') execute function dawdle()`)
 	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
@@ -40,7 +58,7 @@ func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 			}
 		}
 		return nil, nil
-	}), jobs.Timeout(time.Second))
+	}), jobs.Timeout(4*time.Second))
 	w.enqueue("job", slot(1), 10)
 	result := w.run(slot(1), alone, func(c *slots.Config) { c.Grace = 100 * time.Millisecond })
 	if result.Finished != 9 || result.Failed != 1 || result.Abandoned != 0 || result.State != slots.StateDone {
@@ -90,19 +108,13 @@ func TestAReplyThatIsCutOffBeginsNoCheck(t *testing.T) {
 	w := setup(t)
 	w.db.MustExec(`create table effect (key text)`)
 	w.registry.Register("job", jobs.InTx(leaveEffect))
-	w.enqueue("job", slot(1), 5)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.TornReply, Of: func(text string) bool {
 		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
 	}})
-	if result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = faults.DB }); result.Finished != 5 || result.State != slots.StateDone {
-		t.Errorf("%+v", result)
-	}
-	if k, _ := faults.Hit(); k == 0 {
-		t.Error("no check began with the commit of another")
-	}
-	if n := w.count(`select count(*) from effect`); n != 5 {
-		t.Errorf("%d effects, want 5", n)
+	want := w.runUntilHit(faults)
+	if n := w.count(`select count(*) from effect`); n != want {
+		t.Errorf("%d effects, want %d", n, want)
 	}
 }
 
@@ -265,19 +277,12 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }),
-		jobs.Timeout(time.Second))
-	w.enqueue("job", slot(1), 5)
+		jobs.Timeout(4*time.Second))
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
-	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 2500 * time.Millisecond, Of: func(text string) bool {
+	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Outage, Pause: 6 * time.Second, Of: func(text string) bool {
 		return strings.Contains(text, "record_row") && strings.Contains(text, "begin_check")
 	}})
-	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB, c.Grace = faults.DB, 100*time.Millisecond })
-	if result.Finished != 5 || result.Failed != 0 || result.Abandoned != 0 {
-		t.Errorf("%+v", result)
-	}
-	if k, _ := faults.Hit(); k == 0 {
-		t.Error("no check began with the commit of another")
-	}
+	w.runUntilHit(faults, func(c *slots.Config) { c.Grace = 100 * time.Millisecond })
 }
 
 // A short outage cuts the connection of a check that takes longer than a lease, which finds out when it is over. It is no sign that the
