@@ -207,8 +207,10 @@ func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
 			answer, _ = ask(t, http.MethodGet, url+path, "", "")
 		}
 	}
-	if answer, _ := ask(t, http.MethodGet, url+schedules, "", ""); answer != http.StatusNotFound {
-		t.Errorf("without server.token, %s: %d", schedules, answer)
+	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodPost: http.StatusForbidden} {
+		if answer, text := ask(t, method, url+schedules, "", "{}"); answer != want {
+			t.Errorf("without server.token, %s %s: %d %s", method, schedules, answer, text)
+		}
 	}
 }
 
@@ -236,7 +238,7 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 }
 
 // schedules is the path of the schedules.
-const schedules = "/api/schedules/v1/schedules"
+const schedules = "/api/v1/schedules"
 
 func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
@@ -434,7 +436,7 @@ func TestADaemonServesPagesAndAPIWithTheTokensOfServe(t *testing.T) {
 			t.Errorf("an action: %d %s, want %d", status, text, want)
 		}
 	}
-	if status, text := ask(t, http.MethodGet, url+"/api/schedules/v1/openapi.json", reader, ""); status != http.StatusOK || !strings.Contains(text, `"/api/schedules/v1/"`) {
+	if status, text := ask(t, http.MethodGet, url+"/api/v1/openapi.json", reader, ""); status != http.StatusOK || !strings.Contains(text, `"/schedule-changes"`) {
 		t.Errorf("%d %.200s", status, text)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/internal/web/webtest"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
 // common describe the fields that mean the same everywhere, if the type has no comment for them.
@@ -140,7 +140,7 @@ func schemaName(is reflect.Type) string {
 	name, pkg := upper(is.Name()), strings.TrimSuffix(path.Base(is.PkgPath()), "cmd")
 	name = strings.TrimSuffix(name, "View")
 	switch {
-	case is == reflect.TypeFor[httpapi.View]():
+	case is == reflect.TypeFor[scheduleapi.View]():
 		return "Schedule"
 	case pkg == "view" || upper(pkg) == name:
 		return name

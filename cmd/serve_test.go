@@ -233,7 +233,7 @@ func TestWithoutATokenNobodyLearnsWhichStoresThereAre(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		for _, path := range []string{
 			"", "/", "/jobs", "/login", "/logout", "/live", "/nowhere", "/static/app.js", "/do/cancel", "/api", "/api/v1", "/api/v1/overview",
-			"/api/v1/nowhere", "/api/v1/actions/cancel", "/api/schedules/v1", schedules,
+			"/api/v1/nowhere", "/api/v1/actions/cancel", "/api/v1/", "/jobs/api", schedules,
 		} {
 			want := answer(t, method, url, "nobody", path)
 			for _, store := range []string{"shop", "down"} {
@@ -270,6 +270,29 @@ func TestAStoreThatIsDownAnswersThatItCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestAPathThatTheAPIDoesNotHaveSaysWhereTheOthersAre(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	url := serve(t, "serve")
+	for _, path := range []string{"/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/nowhere", "/api/schedules/v1/schedules", "/api/v2/jobs"} {
+		status, text := ask(t, http.MethodGet, url+path, operator, "")
+		if status != http.StatusNotFound || !strings.Contains(text, "there is no such path: /api/v1/openapi.json describes") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	writeStores(t)
+	url = serve(t, "serve")
+	eventually(t, url+"/stores/shop/api/v1/overview", operator, "", `"as_of"`)
+	for path, want := range map[string]string{
+		"/stores/shop/api/v1": "/stores/shop/api/v1/openapi.json describes", "/stores/shop/api/v1/nowhere": "/stores/shop/api/v1/openapi.json describes",
+		"/api/v1": "/api/v1/stores lists the stores", "/api/v1/jobs": "below /stores/NAME/api/v1", "/stores/nobody/api/v1": "there is no store of this name",
+	} {
+		if status, text := ask(t, http.MethodGet, url+path, operator, ""); status != http.StatusNotFound || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
 func TestWithoutTheTablesTheServerSaysHowToMakeThem(t *testing.T) {
 	const operator = "0123456789abcdef"
 	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
@@ -277,7 +300,7 @@ func TestWithoutTheTablesTheServerSaysHowToMakeThem(t *testing.T) {
 	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec("drop schema prescient cascade")
-	for _, path := range []string{"/api/v1/jobs", "/api/v1/schedules", schedules, schedules + "/report", "/jobs", "/schedules"} {
+	for _, path := range []string{"/api/v1/jobs", schedules, schedules + "/report", "/jobs", "/schedules"} {
 		if status, text := ask(t, http.MethodGet, url+path, operator, ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "prescient migrate up") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

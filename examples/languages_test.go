@@ -189,7 +189,7 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 			}
 			service := "http://localhost:" + w.begin(w.command, "serve", "0")(`listening on port (\d+)`)
 			w.refuses(service)
-			w.env = append(w.env, "SCHEDULES_URL=http://"+w.daemon(url, service)+"/api/schedules/v1")
+			w.env = append(w.env, "SCHEDULES_URL=http://"+w.daemon(url, service)+"/api/v1")
 
 			w.becomes(map[string]string{"41": "done", "42": "cancelled"})
 			var alerts []string

@@ -99,7 +99,7 @@ func productNames(t *testing.T) map[string]string {
 	}
 	// the documents of the APIs are made from types when they are asked for
 	for _, dir := range []string{
-		"cmd/internal/serve/board", "cmd/internal/view", "internal/web", "jobs/admin", "jobs/schedule/httpapi",
+		"cmd/internal/serve/board", "cmd/internal/view", "internal/web", "jobs/admin", "internal/scheduleapi",
 		"internal/advise", "internal/forecast", "slots/health", "slots/ledger",
 	} {
 		files, err := filepath.Glob("../" + dir + "/*.go")

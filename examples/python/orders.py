@@ -105,7 +105,7 @@ def serve(port="8080"):
 
 
 def remind(name, crontab):
-    client = schedules.Client(os.environ.get("SCHEDULES_URL", "http://localhost:8080/api/schedules/v1"), os.environ["SCHEDULES_TOKEN"])
+    client = schedules.Client(os.environ.get("SCHEDULES_URL", "http://localhost:8080/api/v1"), os.environ["SCHEDULES_TOKEN"])
     try:
         schedule = client.create_schedule({"id": name, "crontab": crontab, "payload": {"order": name}})
     except schedules.ProblemError as error:

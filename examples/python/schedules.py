@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 class ChangedSchedule(TypedDict):
-    """The whole schedule; for a deletion its id."""
+    """ChangedScheduleThe whole schedule; for a deletion its id."""
 
     anchor: NotRequired[str]
     crontab: NotRequired[str]
@@ -65,9 +65,23 @@ class ChangesResult(TypedDict):
     failed: int
 
 
-class Instant(TypedDict):
+class PreviewedInstant(TypedDict):
     instant: str
     local: str
+    slot: str
+
+
+class CrontabPreview(TypedDict):
+    """CrontabPreview lists instants of a crontab, and says whether more follow."""
+
+    instants: list[PreviewedInstant]
+    more: bool
+
+
+class Instant(TypedDict):
+    """Instant is an instant of a schedule, and the slot that publishes it."""
+
+    instant: str
     slot: str
 
 
@@ -90,13 +104,6 @@ class NewSchedule(TypedDict):
     timezone: NotRequired[str]
 
 
-class Preview(TypedDict):
-    """Preview lists instants of a crontab, and says whether more follow."""
-
-    instants: list[Instant]
-    more: bool
-
-
 class Problem(TypedDict):
     """Problem is an error in the form of RFC 9457."""
 
@@ -107,7 +114,7 @@ class Problem(TypedDict):
 
 
 class Schedule(TypedDict):
-    """Schedule is a schedule as JSON, in the answers of this API and of the command line."""
+    """Schedule is a schedule as JSON, in the answers of the API and of the command line."""
 
     anchor: NotRequired[str]
     created_at: str
@@ -126,6 +133,48 @@ class Schedule(TypedDict):
     misfire: Literal['all', 'latest', 'skip']
     next: str | None
     notify: NotRequired[str]
+    paused: bool
+    paused_at: NotRequired[str]
+    paused_by: NotRequired[str]
+    payload: dict[str, Any] | list[Any] | str | float | bool | None
+    publishing_paused_at: str | None
+    role: NotRequired[str]
+    rows: NotRequired[int]
+    runs: NotRequired[int]
+    slot: str | None
+    spread: str
+    sql: NotRequired[str]
+    start: NotRequired[str]
+    state: Literal['active', 'paused', 'ended']
+    text: NotRequired[str]
+    timeout: NotRequired[str]
+    timezone: str
+    updated_at: str
+    version: int
+
+
+class ScheduleDetail(TypedDict):
+    """ScheduleDetail is a schedule with its next instants."""
+
+    anchor: NotRequired[str]
+    coming: list[Instant]
+    created_at: str
+    crontab: str
+    deadline: str
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    dropped: int
+    end: NotRequired[str]
+    error_count: int
+    exclude: NotRequired[list[str]]
+    id: str
+    job: NotRequired[str]
+    last: NotRequired[str]
+    last_error: str
+    max_runs: NotRequired[int]
+    misfire: Literal['all', 'latest', 'skip']
+    next: str | None
+    notify: NotRequired[str]
+    overdue: list[Instant]
     paused: bool
     paused_at: NotRequired[str]
     paused_by: NotRequired[str]
@@ -227,17 +276,17 @@ class Client:
                 raise ProblemError(json.load(error)) from None
         return json.loads(text) if text else None
 
-    def change_schedules(self, body: Changes) -> ChangesResult:
-        """Create, update and delete many schedules."""
-        return self._call('POST', "/changes", {}, {}, body, 'application/json')
+    def preview_crontab(self, *, crontab: str, from_: str, to: str, timezone: str | None = None, anchor: str | None = None, limit: int | None = None) -> CrontabPreview:
+        """The instants of a crontab, from one instant up to and including another."""
+        return self._call('GET', "/crontab-preview", {"crontab": crontab, "timezone": timezone, "anchor": anchor, "from": from_, "to": to, "limit": limit}, {})
 
     def describe(self) -> dict[str, Any]:
         """This document."""
         return self._call('GET', "/openapi.json", {}, {})
 
-    def preview_crontab(self, *, crontab: str, from_: str, to: str, timezone: str | None = None, anchor: str | None = None, limit: int | None = None) -> Preview:
-        """The instants of a crontab, from one instant up to and including another."""
-        return self._call('GET', "/preview", {"crontab": crontab, "timezone": timezone, "anchor": anchor, "from": from_, "to": to, "limit": limit}, {})
+    def change_schedules(self, body: Changes) -> ChangesResult:
+        """Create, update and delete many schedules."""
+        return self._call('POST', "/schedule-changes", {}, {}, body, 'application/json')
 
     def list_schedules(self, *, prefix: str | None = None, state: Literal['active', 'paused', 'ended'] | None = None, after: str | None = None, limit: int | None = None) -> SchedulePage:
         """A page of schedules, in the order of their ids, byte by byte."""
@@ -251,8 +300,8 @@ class Client:
         """Delete a schedule."""
         return self._call('DELETE', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match})
 
-    def get_schedule(self, id: str) -> Schedule:
-        """One schedule."""
+    def get_schedule(self, id: str) -> ScheduleDetail:
+        """One schedule, and its next instants."""
         return self._call('GET', f"/schedules/{quote(id, safe='')}", {}, {})
 
     def patch_schedule(self, id: str, body: SchedulePatch, *, if_match: str | None = None) -> Schedule:

@@ -116,7 +116,7 @@ function serve(port: number): void {
 
 async function remind(id: string, crontab: string): Promise<void> {
   const client = createClient<paths>({
-    baseUrl: process.env.SCHEDULES_URL ?? "http://localhost:8080/api/schedules/v1",
+    baseUrl: process.env.SCHEDULES_URL ?? "http://localhost:8080/api/v1",
     headers: { Authorization: `Bearer ${process.env.SCHEDULES_TOKEN}` },
   });
   let { data, error } = await client.POST("/schedules", { body: { id, crontab, payload: { order: id } } });

@@ -4,20 +4,17 @@
  */
 
 export interface paths {
-    "/changes": {
+    "/crontab-preview": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** The instants of a crontab, from one instant up to and including another */
+        get: operations["preview-crontab"];
         put?: never;
-        /**
-         * Create, update and delete many schedules
-         * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list cannot be read, the problem says how many changes were made.
-         */
-        post: operations["changeSchedules"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -41,17 +38,20 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/preview": {
+    "/schedule-changes": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** The instants of a crontab, from one instant up to and including another */
-        get: operations["previewCrontab"];
+        get?: never;
         put?: never;
-        post?: never;
+        /**
+         * Create, update and delete many schedules
+         * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list cannot be read, the problem says how many changes were made.
+         */
+        post: operations["change-schedules"];
         delete?: never;
         options?: never;
         head?: never;
@@ -66,10 +66,10 @@ export interface paths {
             cookie?: never;
         };
         /** A page of schedules, in the order of their ids, byte by byte */
-        get: operations["listSchedules"];
+        get: operations["list-schedules"];
         put?: never;
         /** Create a schedule */
-        post: operations["createSchedule"];
+        post: operations["create-schedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -83,17 +83,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One schedule */
-        get: operations["getSchedule"];
+        /** One schedule, and its next instants */
+        get: operations["get-schedule"];
         /** Replace a schedule. Without an anchor, the current one stays */
-        put: operations["replaceSchedule"];
+        put: operations["replace-schedule"];
         post?: never;
         /** Delete a schedule */
-        delete: operations["deleteSchedule"];
+        delete: operations["delete-schedule"];
         options?: never;
         head?: never;
         /** Change the given fields by RFC 7396: null sets a field to its default */
-        patch: operations["patchSchedule"];
+        patch: operations["patch-schedule"];
         trace?: never;
     };
     "/schedules/{id}/pause": {
@@ -106,7 +106,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Stop the events of a schedule until it is resumed */
-        post: operations["pauseSchedule"];
+        post: operations["pause-schedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -123,7 +123,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** End a pause. The next instant is the first one after now */
-        post: operations["resumeSchedule"];
+        post: operations["resume-schedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -159,7 +159,7 @@ export interface components {
             status: number;
             title: string;
         };
-        /** @description The whole schedule; for a deletion its id. */
+        /** @description ChangedScheduleThe whole schedule; for a deletion its id. */
         ChangedSchedule: {
             /**
              * Format: date-time
@@ -223,19 +223,20 @@ export interface components {
             /** Format: int64 */
             failed: number;
         };
+        /** @description CrontabPreview lists instants of a crontab, and says whether more follow. */
+        CrontabPreview: {
+            instants: components["schemas"]["PreviewedInstant"][];
+            more: boolean;
+        };
         /** @description FieldError is an invalid field, and the rule that it breaks. */
         FieldError: {
             field: string;
             rule: string;
         };
+        /** @description Instant is an instant of a schedule, and the slot that publishes it. */
         Instant: {
             /** Format: date-time */
             instant: string;
-            /**
-             * Format: date-time
-             * @description The instant in the schedule's time zone.
-             */
-            local: string;
             /** Format: date-time */
             slot: string;
         };
@@ -290,10 +291,16 @@ export interface components {
             /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
             timezone?: string;
         };
-        /** @description Preview lists instants of a crontab, and says whether more follow. */
-        Preview: {
-            instants: components["schemas"]["Instant"][];
-            more: boolean;
+        PreviewedInstant: {
+            /** Format: date-time */
+            instant: string;
+            /**
+             * Format: date-time
+             * @description The instant in the schedule's time zone.
+             */
+            local: string;
+            /** Format: date-time */
+            slot: string;
         };
         /** @description Problem is an error in the form of RFC 9457. */
         Problem: {
@@ -303,7 +310,7 @@ export interface components {
             status: number;
             title: string;
         };
-        /** @description Schedule is a schedule as JSON, in the answers of this API and of the command line. */
+        /** @description Schedule is a schedule as JSON, in the answers of the API and of the command line. */
         Schedule: {
             /**
              * Format: date-time
@@ -366,6 +373,133 @@ export interface components {
             next: string | null;
             /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it. */
             notify?: string;
+            /** @description A paused schedule publishes nothing. */
+            paused: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedule was paused; UTC. Missing: it is not paused.
+             */
+            paused_at?: string;
+            /** @description Who paused it: a user of an application, or the role of the database. Missing: it is not paused. */
+            paused_by?: string;
+            /** @description In the data of every event: any JSON value, or null for none. */
+            payload: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description When job schedule was paused, and with it the publishing of all schedules; null: it is not paused. */
+            publishing_paused_at: string | null;
+            /** @description The role that runs the statement. Missing: the login of the run. */
+            role?: string;
+            /**
+             * Format: int64
+             * @description How many rows the statement changed or returned at the last instant. Missing: none.
+             */
+            rows?: number;
+            /**
+             * Format: int64
+             * @description The published events that count for max_runs. Missing: none.
+             */
+            runs?: number;
+            /** @description The slot that publishes it. */
+            slot: string | null;
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
+            spread: string;
+            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            sql?: string;
+            /**
+             * Format: date-time
+             * @description The first possible instant, in whole seconds.
+             */
+            start?: string;
+            /**
+             * @description active, paused or ended
+             * @enum {string}
+             */
+            state: "active" | "paused" | "ended";
+            /** @description The template of the message. Missing: a default text. */
+            text?: string;
+            /** @description How long the statement may run. Missing: 5 minutes. */
+            timeout?: string;
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
+            timezone: string;
+            /**
+             * Format: date-time
+             * @description When the schedule was last changed; UTC.
+             */
+            updated_at: string;
+            /**
+             * Format: int64
+             * @description Starts at 1 and rises by one with each change.
+             */
+            version: number;
+        };
+        /** @description ScheduleDetail is a schedule with its next instants. */
+        ScheduleDetail: {
+            /**
+             * Format: date-time
+             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             */
+            anchor?: string;
+            /** @description The next 20 instants. */
+            coming: components["schemas"]["Instant"][];
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            created_at: string;
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
+            crontab: string;
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
+            deadline: string;
+            /**
+             * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
+             * @enum {string}
+             */
+            deadline_from?: "instant" | "slot";
+            /**
+             * Format: int64
+             * @description The events that were not published.
+             */
+            dropped: number;
+            /**
+             * Format: date-time
+             * @description All instants are before it, in whole seconds.
+             */
+            end?: string;
+            /**
+             * Format: int64
+             * @description The consecutive slots in which publishing failed.
+             */
+            error_count: number;
+            /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            exclude?: string[];
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
+            id: string;
+            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            job?: string;
+            /**
+             * Format: date-time
+             * @description The instant that was published last. Missing: none.
+             */
+            last?: string;
+            /** @description The last error of publishing. Empty: none. */
+            last_error: string;
+            /**
+             * Format: int64
+             * @description The schedule ends after this many events. Defaults to 0: no limit.
+             */
+            max_runs?: number;
+            /**
+             * @description Which instants of missed slots are published. Defaults to all.
+             * @enum {string}
+             */
+            misfire: "all" | "latest" | "skip";
+            /** @description The instant that is published next; null unless active. */
+            next: string | null;
+            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            notify?: string;
+            /** @description The first 20 instants whose slots have begun, and which no run has published. */
+            overdue: components["schemas"]["Instant"][];
             /** @description A paused schedule publishes nothing. */
             paused: boolean;
             /**
@@ -504,7 +638,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request cannot be read: its JSON, an unknown field, a parameter. */
+        /** @description The request cannot be read: a parameter, its JSON or an unknown field. */
         400: {
             headers: {
                 [name: string]: unknown;
@@ -522,7 +656,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token may only read. */
+        /** @description The token may only read, or the database role of the server may not do it. */
         403: {
             headers: {
                 [name: string]: unknown;
@@ -531,7 +665,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such schedule. */
+        /** @description There is no such thing. */
         404: {
             headers: {
                 [name: string]: unknown;
@@ -540,26 +674,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body did not arrive in time. */
+        /** @description The body did not come in time. */
         408: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-        /** @description There is a schedule with this id. */
-        409: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-        /** @description The schedule has another version. */
-        412: {
             headers: {
                 [name: string]: unknown;
             };
@@ -585,7 +701,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A field is wrong; errors lists each with its rule. */
+        /** @description A field is wrong, and errors lists each with its rule; or it makes no sense. */
         422: {
             headers: {
                 [name: string]: unknown;
@@ -594,7 +710,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Any other error; it is in the log of the server. */
+        /** @description Something went wrong; the log of the server has it. */
         500: {
             headers: {
                 [name: string]: unknown;
@@ -603,7 +719,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The database does not answer. Try again. */
+        /** @description The database is not there, or is asked too much: try again. */
         503: {
             headers: {
                 [name: string]: unknown;
@@ -620,7 +736,62 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    changeSchedules: {
+    "preview-crontab": {
+        parameters: {
+            query: {
+                crontab: string;
+                timezone?: string;
+                anchor?: string;
+                from: string;
+                to: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The instants. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrontabPreview"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    describe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description This document. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+        };
+    };
+    "change-schedules": {
         parameters: {
             query?: never;
             header?: never;
@@ -652,60 +823,7 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    describe: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description This document. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": Record<string, never>;
-                };
-            };
-            401: components["responses"]["401"];
-        };
-    };
-    previewCrontab: {
-        parameters: {
-            query: {
-                crontab: string;
-                timezone?: string;
-                anchor?: string;
-                from: string;
-                to: string;
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The instants. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Preview"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-        };
-    };
-    listSchedules: {
+    "list-schedules": {
         parameters: {
             query?: {
                 prefix?: string;
@@ -730,12 +848,13 @@ export interface operations {
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
+            403: components["responses"]["403"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };
     };
-    createSchedule: {
+    "create-schedule": {
         parameters: {
             query?: never;
             header?: never;
@@ -765,7 +884,15 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             408: components["responses"]["408"];
-            409: components["responses"]["409"];
+            /** @description There is a schedule with this id. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -773,7 +900,7 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    getSchedule: {
+    "get-schedule": {
         parameters: {
             query?: never;
             header?: never;
@@ -792,17 +919,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Schedule"];
+                    "application/json": components["schemas"]["ScheduleDetail"];
                 };
             };
+            400: components["responses"]["400"];
             401: components["responses"]["401"];
+            403: components["responses"]["403"];
             404: components["responses"]["404"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };
     };
-    replaceSchedule: {
+    "replace-schedule": {
         parameters: {
             query?: never;
             header?: {
@@ -835,7 +964,15 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             408: components["responses"]["408"];
-            412: components["responses"]["412"];
+            /** @description The schedule has another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -843,7 +980,7 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    deleteSchedule: {
+    "delete-schedule": {
         parameters: {
             query?: never;
             header?: {
@@ -863,16 +1000,25 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
-            412: components["responses"]["412"];
+            /** @description The schedule has another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };
     };
-    patchSchedule: {
+    "patch-schedule": {
         parameters: {
             query?: never;
             header?: {
@@ -906,7 +1052,15 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             408: components["responses"]["408"];
-            412: components["responses"]["412"];
+            /** @description The schedule has another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -914,7 +1068,7 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    pauseSchedule: {
+    "pause-schedule": {
         parameters: {
             query?: never;
             header?: {
@@ -938,16 +1092,25 @@ export interface operations {
                     "application/json": components["schemas"]["Schedule"];
                 };
             };
+            400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
-            412: components["responses"]["412"];
+            /** @description The schedule has another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };
     };
-    resumeSchedule: {
+    "resume-schedule": {
         parameters: {
             query?: never;
             header?: {
@@ -971,10 +1134,19 @@ export interface operations {
                     "application/json": components["schemas"]["Schedule"];
                 };
             };
+            400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
-            412: components["responses"]["412"];
+            /** @description The schedule has another version. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];

@@ -21,6 +21,8 @@ type API struct {
 	Problem func(err error) *Problem
 	// Logger gets the errors that are hidden from clients. Defaults to slog.Default().
 	Logger *slog.Logger
+	// Elsewhere says to a client that has asked for an unknown path which paths there are.
+	Elsewhere string
 }
 
 // Handler returns a value to answer as JSON, nil for no body, or an error.
@@ -39,22 +41,48 @@ const ProblemJSON = "application/problem+json"
 // methods lists the methods of an API, in the order in which answers name them.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// Serve returns a handler that calls the handlers of a path by method, for bodies of up to limit
-// bytes. A path without handlers is unknown.
-func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
+// Handler returns the handler of routes whose paths begin with prefix. A body has at most limit bytes, unless its
+// route says otherwise. It answers each request in time; see Deadline.
+func (a API) Handler(prefix string, limit int64, routes []Route) http.Handler {
+	mux := http.NewServeMux()
+	for path, methods := range byPath(routes) {
+		answer := http.Handler(a.serve(limit, methods))
+		if !methods[http.MethodPost].Extends {
+			answer = Deadline(answer, ProblemJSON, lateProblem)
+		}
+		mux.Handle(prefix+path, answer)
+	}
+	mux.Handle("/", Deadline(a.Refuse(func(*http.Request) error {
+		return NewProblem(http.StatusNotFound, a.Elsewhere)
+	}), ProblemJSON, lateProblem))
+	return mux
+}
+
+// byPath returns the routes of each path, by method.
+func byPath(routes []Route) map[string]map[string]Route {
+	paths := map[string]map[string]Route{}
+	for _, r := range routes {
+		if paths[r.Path] == nil {
+			paths[r.Path] = map[string]Route{}
+		}
+		paths[r.Path][r.Method] = r
+	}
+	return paths
+}
+
+// serve returns a handler that calls the routes of a path by method.
+func (a API) serve(limit int64, routes map[string]Route) http.HandlerFunc {
 	var list []string
 	for _, method := range methods {
-		if handlers[method] != nil {
+		if routes[method].Handle != nil {
 			list = append(list, method)
 		}
 	}
 	allow := strings.Join(list, ", ")
 	return a.authorised(func(w http.ResponseWriter, r *http.Request, who Who) {
-		handle := handlers[r.Method]
+		route, known := routes[r.Method]
 		switch {
-		case handlers == nil:
-			a.Fail(w, r, NewProblem(http.StatusNotFound, "there is no such path"))
-		case handle == nil:
+		case !known:
 			w.Header().Set("Allow", allow)
 			a.Fail(w, r, NewProblem(http.StatusMethodNotAllowed, "this path has "+allow))
 		case !who.MayChange && r.Method != http.MethodGet:
@@ -63,15 +91,24 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 					"without it one may read, and change nothing"))
 		default:
 			r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
-			r.Body = http.MaxBytesReader(w, r.Body, limit)
-			answer, err := handle(w, r)
-			if err != nil {
-				a.Fail(w, r, err)
-				return
-			}
-			a.Answer(w, r, answer)
+			r.Body = http.MaxBytesReader(w, r.Body, cmp.Or(route.MaxBody, limit))
+			a.call(w, r, route)
 		}
 	})
+}
+
+// call answers a request by its route.
+func (a API) call(w http.ResponseWriter, r *http.Request, route Route) {
+	var answer any
+	err := checkQuery(r, route.Query)
+	if err == nil {
+		answer, err = route.Handle(w, r)
+	}
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Answer(w, r, answer)
 }
 
 // Refuse returns a handler that answers each authorised request with an error.

@@ -36,7 +36,7 @@ func TestWhoSendsNoTokenThatSomebodyHasIsToldWhatIsWrong(t *testing.T) {
 	} {
 		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		request.Header.Set("Authorization", "Bearer "+token)
-		api.Serve(0, nil)(answer, request)
+		api.Handler("", 0, nil).ServeHTTP(answer, request)
 		if answer.Code != http.StatusUnauthorized || !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("%s: %d %s", token, answer.Code, answer.Body)
 		}
@@ -52,7 +52,9 @@ func TestWhatAClientIsToDoNextIsInTheHeaders(t *testing.T) {
 	busy := func(http.ResponseWriter, *http.Request) (any, error) {
 		return nil, NewProblem(http.StatusServiceUnavailable, "the database is restarting")
 	}
-	serve := api.Serve(0, map[string]Handler{http.MethodPost: busy, http.MethodGet: busy})
+	serve := api.serve(0, map[string]Route{
+		http.MethodPost: {Method: http.MethodPost, Handle: busy}, http.MethodGet: {Method: http.MethodGet, Handle: busy},
+	})
 	for method, want := range map[string]struct {
 		status            int
 		header, value, no string

@@ -79,6 +79,6 @@ func (h *held) send(w http.ResponseWriter) {
 	_, _ = w.Write(h.Bytes()) // an error means that the client has gone
 }
 
-// LateProblem is the late answer of an API.
-const LateProblem = `{"title":"Service Unavailable","status":503,` +
+// lateProblem is the late answer of an API.
+const lateProblem = `{"title":"Service Unavailable","status":503,` +
 	`"detail":"the database has not answered in time: try again in a moment"}` + "\n"

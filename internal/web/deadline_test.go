@@ -25,7 +25,7 @@ func TestEachRequestIsAnsweredByItsDeadline(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "text/plain")
 			http.Error(w, "its own", http.StatusServiceUnavailable)
-		}), ProblemJSON, LateProblem)
+		}), ProblemJSON, lateProblem)
 		for _, test := range []struct {
 			method, path string
 			after        time.Duration
@@ -33,8 +33,8 @@ func TestEachRequestIsAnsweredByItsDeadline(t *testing.T) {
 		}{
 			{http.MethodGet, "/", 10 * time.Second, "text/plain; charset=utf-8", "its own\n"},
 			{http.MethodPost, "/", 30 * time.Second, "text/plain; charset=utf-8", "its own\n"},
-			{http.MethodGet, "/stuck", 11 * time.Second, ProblemJSON, LateProblem},
-			{http.MethodPost, "/stuck", 31 * time.Second, ProblemJSON, LateProblem},
+			{http.MethodGet, "/stuck", 11 * time.Second, ProblemJSON, lateProblem},
+			{http.MethodPost, "/stuck", 31 * time.Second, ProblemJSON, lateProblem},
 		} {
 			w, began := httptest.NewRecorder(), time.Now()
 			h.ServeHTTP(w, httptest.NewRequest(test.method, test.path, strings.NewReader("")))

@@ -21,6 +21,9 @@ type Route struct {
 	Body                     any      // of this type; nil: none
 	Media                    []string // of the body. Defaults to application/json
 	Replies                  []Reply  // but for problems
+	MaxBody                  int64    // of the body, in bytes. Defaults to the limit of the API
+	Extends                  bool     // it extends its deadlines, because its body is long
+	Names                    bool     // its body names what it is about
 	Handle                   Handler
 }
 
@@ -38,6 +41,11 @@ func OK(says string, of any) []Reply {
 	return []Reply{{Status: http.StatusOK, Says: says, Of: []any{of}}}
 }
 
+// ProblemOfRoute is a reply of a route that says what is wrong.
+func ProblemOfRoute(status int, says string) Reply {
+	return Reply{Status: status, Says: says, Of: []any{Problem{}}, Media: ProblemJSON}
+}
+
 // ProblemReply is an answer that says what is wrong.
 type ProblemReply struct {
 	Status int
@@ -50,24 +58,39 @@ func Refusal(status int, says string, given func(r Route) bool) ProblemReply {
 	return ProblemReply{status, says, given}
 }
 
-// ByPath returns the handlers of each path, by method.
-func ByPath(routes []Route) map[string]map[string]Handler {
-	paths := map[string]map[string]Handler{}
-	for _, r := range routes {
-		if paths[r.Path] == nil {
-			paths[r.Path] = map[string]Handler{}
-		}
-		paths[r.Path][r.Method] = r.Handle
-	}
-	return paths
+// CommonProblems are the problems that any API has, and which routes may give each.
+var CommonProblems = []ProblemReply{
+	Refusal(http.StatusBadRequest, "The request cannot be read: a parameter, its JSON or an unknown field.", anyRoute),
+	Refusal(http.StatusUnauthorized, "The token is missing or wrong.", anyRoute),
+	Refusal(http.StatusForbidden, "The token may only read, or the database role of the server may not do it.", asks),
+	Refusal(http.StatusNotFound, "There is no such thing.", func(r Route) bool {
+		return strings.Contains(r.Path, "{") || r.Names
+	}),
+	Refusal(http.StatusRequestTimeout, "The body did not come in time.", hasBody),
+	Refusal(http.StatusRequestEntityTooLarge, "The body is too large.", hasBody),
+	Refusal(http.StatusUnsupportedMediaType, "The body is not application/json.", hasBody),
+	Refusal(http.StatusUnprocessableEntity, "A field is wrong, and errors lists each with its rule; or it makes no sense.",
+		func(r Route) bool { return asks(r) && !r.Extends }),
+	Refusal(http.StatusInternalServerError, "Something went wrong; the log of the server has it.", asks),
+	Refusal(http.StatusServiceUnavailable, "The database is not there, or is asked too much: try again.", asks),
 }
+
+func anyRoute(Route) bool  { return true }
+func hasBody(r Route) bool { return r.Body != nil }
+
+// asks reports whether a route asks the database.
+func asks(r Route) bool { return r.ID != describeID }
+
+// describeID is the ID of the route of Describe.
+const describeID = "describe"
 
 // OpenAPI describes an API, beside its routes.
 type OpenAPI struct {
 	Title, Description string
 	Server             string   // the beginning of the paths
 	Security           []Object // which of the schemes a request must have; {}: none is needed, either
-	// Parameters are the schemas of parameters, by name. Required names those that a request must have.
+	// Parameters are the schemas of parameters, by name. One of the name ID.name is only for the route of that ID.
+	// Required names those that a request must have, as ID.name.
 	Parameters map[string]Object
 	Required   []string
 	Headers    map[string]Object // of answers, by name
@@ -127,11 +150,15 @@ func (s *document) operation(r Route) Object {
 		list = append(list, Object{"name": name[1], "in": "path", "required": true, "schema": Object{"type": "string"}})
 	}
 	for i, name := range slices.Concat(r.Query, r.Headers) {
-		p := Object{"name": name, "in": "query", "schema": s.Parameters[name]}
+		schema, own := s.Parameters[r.ID+"."+name]
+		if !own {
+			schema = s.Parameters[name]
+		}
+		p := Object{"name": name, "in": "query", "schema": schema}
 		if i >= len(r.Query) {
 			p["in"] = "header"
 		}
-		if slices.Contains(s.Required, name) {
+		if slices.Contains(s.Required, r.ID+"."+name) {
 			p["required"] = true
 		}
 		list = append(list, p)
@@ -204,7 +231,7 @@ func ParseComments(text []byte) (all map[string]string) {
 // Describe returns the route of the document of an API.
 func Describe(document func() Object) Route {
 	return Route{
-		Method: http.MethodGet, Path: "/openapi.json", ID: "describe", Summary: "This document",
+		Method: http.MethodGet, Path: "/openapi.json", ID: describeID, Summary: "This document",
 		Replies: OK("This document.", map[string]any{}),
 		Handle:  func(http.ResponseWriter, *http.Request) (any, error) { return document(), nil },
 	}

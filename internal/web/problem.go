@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -27,9 +29,18 @@ type FieldError struct {
 // Error returns the text for the client.
 func (p *Problem) Error() string { return p.Detail }
 
+// NoRights is the answer if the database refuses a request for lack of rights.
+const NoRights = "the database role of this server may not do that: " +
+	"grant its login the role of operators, which migrate roles creates"
+
 // NewProblem returns a problem with the title of its status.
 func NewProblem(status int, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// PathsAt says where the paths of an API are described.
+func PathsAt(document string) string {
+	return "there is no such path: " + document + " describes those of this API"
 }
 
 // ProblemOf turns an error into a problem for the client. statuses has the errors that a client may
@@ -48,7 +59,15 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 		p.Errors = fields
 		return p
 	}
-	if errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case pg.IsRowSecurity(err):
+		return NewProblem(http.StatusServiceUnavailable, pgsql.ErrRowSecurity.Error())
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
+		return NewProblem(http.StatusForbidden, NoRights)
+	case pg.HasState(err, pqerror.QueryCanceled):
+		return NewProblem(http.StatusServiceUnavailable,
+			"it would take the database too long: ask for less, such as one job, or a shorter time")
+	case errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded):
 		return NewProblem(http.StatusServiceUnavailable, ErrLate.Error())
 	}
 	if pg.IsTransient(err) {

@@ -13,20 +13,26 @@ import (
 // Parameters are the parameters of a request's query.
 type Parameters struct{ url.Values }
 
-// Query returns the parameters of a request. Each must be known and occur once.
-func Query(r *http.Request, known ...string) (Parameters, error) {
+// checkQuery checks the parameters of a request. Each must be known and occur once.
+func checkQuery(r *http.Request, known []string) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return Parameters{}, NewProblem(http.StatusBadRequest, "the query cannot be read")
+		return NewProblem(http.StatusBadRequest, "the query cannot be read")
 	}
 	for name, values := range q {
-		if len(values) > 1 || !slices.Contains(known, name) {
-			return Parameters{}, NewProblem(http.StatusBadRequest,
+		switch {
+		case len(known) == 0:
+			return NewProblem(http.StatusBadRequest, name+": this path has no parameters")
+		case len(values) > 1 || !slices.Contains(known, name):
+			return NewProblem(http.StatusBadRequest,
 				fmt.Sprintf("%s: want the parameters %s, each once", name, strings.Join(known, ", ")))
 		}
 	}
-	return Parameters{q}, nil
+	return nil
 }
+
+// Given returns the parameters of a request whose query Handler has checked.
+func Given(r *http.Request) Parameters { return Parameters{r.URL.Query()} }
 
 // Number returns a parameter, which must lie between least and most. Returns fallback if it is
 // missing.

@@ -416,13 +416,16 @@ func timestamp(at time.Time) string {
 	return string(pq.FormatTimestamp(at))
 }
 
-// Grid returns the grid of the database, for Preview.
-func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {
+// Clock returns the grid of the database, for Preview, and the instant that instants are compared with.
+func (s *Store) Clock(ctx context.Context, db jobs.DB) (g grid.Grid, now time.Time, err error) {
 	err = reading(ctx, db, func(tx jobs.DB) error {
-		g, _, err = settings(ctx, tx, s.schema)
+		g, now, err = settings(ctx, tx, s.schema)
 		return err
 	})
-	return g, err
+	if s.cfg.Now != nil {
+		now = s.cfg.Now().UTC()
+	}
+	return g, now, err
 }
 
 // now returns the instant that instants are compared with.

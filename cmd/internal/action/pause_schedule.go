@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
 // PauseSchedule stops the events of a schedule.
@@ -54,12 +54,12 @@ func (a PauseSchedule) do(ctx context.Context, tx Tx) (Report, error) {
 	if before.Paused {
 		text += " already"
 	}
-	return ChangedSchedule{httpapi.NewView(s), text}, err
+	return ChangedSchedule{scheduleapi.NewView(s), text}, err
 }
 
 // ChangedSchedule reports on PauseSchedule and ResumeSchedule.
 type ChangedSchedule struct {
-	httpapi.View
+	scheduleapi.View
 	says string
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
 // ResumeSchedule ends the pause of a schedule, and lets one go on whose check was cancelled. The next instant is the
@@ -71,5 +71,5 @@ func (a ResumeSchedule) do(ctx context.Context, tx Tx) (Report, error) {
 	case !before.Paused:
 		text = "schedule " + a.ID + " has ended: it has no further instant"
 	}
-	return ChangedSchedule{httpapi.NewView(s), text}, err
+	return ChangedSchedule{scheduleapi.NewView(s), text}, err
 }

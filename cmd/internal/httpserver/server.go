@@ -1,4 +1,4 @@
-// Package httpserver is the HTTP server of serve and daemon: one handler of pages, API, schedules, health
+// Package httpserver is the HTTP server of serve and daemon: one handler of pages, API, health
 // and metrics. It knows no command.
 package httpserver
 
@@ -222,6 +222,7 @@ func noContent(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) several() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.top)
+	mux.Handle("/api", s.list)
 	mux.Handle("/api/", s.list)
 	mux.HandleFunc(pages.StorePath(""), s.ofStore)
 	return mux
@@ -232,7 +233,7 @@ func (s *Server) several() http.Handler {
 func (s *Server) ofStore(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, pages.StorePath(""))
 	name, store, _ := s.stores.Of(path)
-	isAPI := strings.Contains(path, api.Prefix+"/") || strings.Contains(path, SchedulesPath+"/")
+	isAPI := strings.Contains(path+"/", api.Prefix+"/")
 	switch {
 	case isAPI && store == nil:
 		s.absent.ServeHTTP(w, r)

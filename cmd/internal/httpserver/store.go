@@ -11,11 +11,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
-
-// SchedulesPath is the beginning of the paths of the API of schedules.
-const SchedulesPath = "/api/schedules/v1"
 
 // apiConfig returns the configuration of an API without its data.
 func (s *Server) apiConfig(f *factory.Factory) api.Config {
@@ -78,7 +74,7 @@ func (s *Server) newBoard(ctx context.Context, f *factory.Factory, b *checks.Bou
 	})
 }
 
-// newHandler returns the handler of a store's pages, API and, if there are tokens, schedules.
+// newHandler returns the handler of a store's pages and API.
 func (s *Server) newHandler(
 	ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board,
 ) (http.Handler, error) {
@@ -86,27 +82,19 @@ func (s *Server) newHandler(
 	if name != "" {
 		base = pages.StorePath(name)
 	}
+	store, err := database.Schedules(ctx, f, bound.DB, &bound.Setting)
+	if err != nil {
+		return nil, err
+	}
 	cfg := s.apiConfig(f)
-	cfg.Board, cfg.Base = b, base
+	cfg.Board, cfg.Schedules, cfg.DB, cfg.Base = b, store, bound.DB, base
 	answers, err := api.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
+	mux.Handle("/api", answers)
 	mux.Handle("/api/", answers)
-	if s.policy.tokens {
-		store, err := database.Schedules(ctx, f, bound.DB, &bound.Setting)
-		if err != nil {
-			return nil, err
-		}
-		schedules, err := httpapi.New(httpapi.Config{
-			Store: store, DB: bound.DB, Access: s.policy.api, Base: base + SchedulesPath, Logger: f.Log(),
-		})
-		if err != nil {
-			return nil, err
-		}
-		mux.Handle(SchedulesPath+"/", http.StripPrefix(SchedulesPath, schedules))
-	}
 	shown, err := s.newPages(name, b)
 	if err != nil {
 		return nil, err

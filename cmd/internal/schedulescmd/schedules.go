@@ -19,10 +19,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
 // NewCmdSchedules returns the command schedules, with those below it.
@@ -64,12 +64,12 @@ func newCmdList(f *factory.Factory, runF factory.Run[listOptions]) *cobra.Comman
 func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error {
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
 		o.filter.Limit = output.OneMore(o.limit)
-		var views []httpapi.View
+		var views []scheduleapi.View
 		for v, err := range s.List(ctx, db, o.filter) {
 			if err != nil {
 				return err
 			}
-			views = append(views, httpapi.NewView(v))
+			views = append(views, scheduleapi.NewView(v))
 		}
 		if limit := int(o.limit); limit > 0 && len(views) > limit {
 			last := spoken.Word(views[limit-1].ID)
@@ -79,7 +79,7 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			"ID", "STATE", "LAST", "NEXT", "CRONTAB", "DOES", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
 			output.Droppable("DROPPED"), output.Droppable("PAUSED BY"), "LAST ERROR",
 		}
-		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
+		err := output.List(f.Printer, views, header, func(v scheduleapi.View) table.Row {
 			return table.Row{
 				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped,
 				v.PausedBy, presentError(v),
@@ -137,7 +137,7 @@ func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule,
 		return ofStatement(err)
 	}
 	checks.WarnOfReceiver(ctx, f, s.Act.Notify, "schedule "+s.ID)
-	v := httpapi.NewView(s)
+	v := scheduleapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{
 			{"id", v.ID},
@@ -187,7 +187,7 @@ func actRows(s schedule.Schedule) (rows []table.Row) {
 }
 
 // does names what a schedule does at each instant.
-func does(v httpapi.View) string {
+func does(v scheduleapi.View) string {
 	switch {
 	case v.SQL != "":
 		return "sql"
@@ -200,7 +200,7 @@ func does(v httpapi.View) string {
 }
 
 // presentError returns the error of the last try, or nothing if the last try succeeded: the row keeps the error.
-func presentError(v httpapi.View) string {
+func presentError(v scheduleapi.View) string {
 	if v.ErrorCount == 0 {
 		return ""
 	}
@@ -208,7 +208,7 @@ func presentError(v httpapi.View) string {
 }
 
 // stateText returns the state of a schedule, and whether it publishes, for a person.
-func stateText(v httpapi.View) string {
+func stateText(v scheduleapi.View) string {
 	if v.State == schedule.Active && v.PublishingPausedAt != nil {
 		return "active, publishing paused"
 	}
@@ -216,7 +216,7 @@ func stateText(v httpapi.View) string {
 }
 
 // pausedText returns since when a schedule is paused, and by whom; empty: it is not paused.
-func pausedText(v httpapi.View) string {
+func pausedText(v scheduleapi.View) string {
 	if v.PausedAt.IsZero() {
 		return ""
 	}
@@ -224,7 +224,7 @@ func pausedText(v httpapi.View) string {
 }
 
 // printPublishingPaused prints whether no schedule publishes, and how to change that.
-func printPublishingPaused(f *factory.Factory, v httpapi.View) error {
+func printPublishingPaused(f *factory.Factory, v scheduleapi.View) error {
 	if v.PublishingPausedAt == nil {
 		return nil
 	}

@@ -25,13 +25,12 @@ and the ledger as a heat map. They offer actions: cancel, reschedule, retry, pau
 catch-up, trigger and backfill of schedules, resend and discard of dead letters, and the removal of
 rules. The server previews an action in numbers first, and records who did it.
 
-  /                  for people: pages that need no JavaScript, and update themselves if the browser has it
-  /api/v1            for programs; /api/v1/openapi.json describes it
-  /api/schedules/v1  to write schedules, with a token; /api/schedules/v1/openapi.json describes it
-  /healthz           200 or 503; for readers with the names of the conditions that "status --check" finds
-  /readyz            200 if a database can be read
-  /livez             200
-  /metrics           for Prometheus, for readers: counts of wrong tokens, and figures of the process
+  /         for people: pages that need no JavaScript, and update themselves if the browser has it
+  /api/v1   for programs, also to write schedules; /api/v1/openapi.json describes it
+  /healthz  200 or 503; for readers with the names of the conditions that "status --check" finds
+  /readyz   200 if a database can be read
+  /livez    200
+  /metrics  for Prometheus, for readers: counts of wrong tokens, and figures of the process
 
 It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
 requires a token. Readers have server.read_token, and operators have server.token. Without server.token no action is

@@ -23,7 +23,7 @@ func TestChangesAreRecordedUnderTheNameOfTheToken(t *testing.T) {
 		{"PUT", "/schedules/a", `{"crontab": "@weekly"}`, ann},
 		{"POST", "/schedules/a/pause", "", bob},
 		{"POST", "/schedules/a/resume", "", ann},
-		{"POST", "/changes", `{"changes": [{"action": "update", "schedule": {"id": "a", "crontab": "@monthly"}}]}`, bob},
+		{"POST", "/schedule-changes", `{"changes": [{"action": "update", "schedule": {"id": "a", "crontab": "@monthly"}}]}`, bob},
 		{"DELETE", "/schedules/a", "", ann},
 		{"POST", "/schedules", `{"id": "a", "crontab": "@daily"}`, "Bearer " + token},
 	} {

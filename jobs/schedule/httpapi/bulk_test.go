@@ -27,7 +27,7 @@ func result(t *testing.T, v map[string]any) string {
 func (w *world) ids() string {
 	w.t.Helper()
 	var ids []string
-	for _, s := range w.want(200, "GET", "/schedules?limit=1000", "")["schedules"].([]any) {
+	for _, s := range w.want(200, "GET", "/schedules?limit=200", "")["schedules"].([]any) {
 		s := s.(map[string]any)
 		ids = append(ids, fmt.Sprint(s["id"], " ", s["crontab"], " ", s["version"]))
 	}
@@ -68,7 +68,7 @@ func TestManyChangesAreMadeAndWhatIsWrongFailsAlone(t *testing.T) {
 			"4 done, 0 failed", "a @monthly 2, b @hourly 2, f @daily 1",
 		},
 	} {
-		if got := result(t, w.want(200, "POST", "/changes", `{"changes": `+step.changes+`}`)); got != step.want {
+		if got := result(t, w.want(200, "POST", "/schedule-changes", `{"changes": `+step.changes+`}`)); got != step.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", step.changes, got, step.want)
 		}
 		if got := w.ids(); got != step.ids {
@@ -97,7 +97,7 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 		{400, ``, "the body: it ends too early"},
 		{413, `{"changes": [{"action": "` + strings.Repeat("x", 2<<20) + `"}]}`, "at most 1048576 bytes"},
 	} {
-		v := w.want(test.status, "POST", "/changes", test.body)
+		v := w.want(test.status, "POST", "/schedule-changes", test.body)
 		if detail, _ := v["detail"].(string); !strings.Contains(detail, test.detail) {
 			t.Errorf("%.80s: %q, want %q", test.body, detail, test.detail)
 		}
@@ -111,7 +111,7 @@ func TestWhatCameBeforeABrokenChangeIsMadeAndCounted(t *testing.T) {
 	if w.handler, err = httpapi.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.want(413, "POST", "/changes", `{"changes": [`+good+`, `+good+`, `+good+`]}`)
+	w.want(413, "POST", "/schedule-changes", `{"changes": [`+good+`, `+good+`, `+good+`]}`)
 }
 
 func TestEachChangeMayBeAsLongAsABodyHoweverLongTheyAreTogether(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEachChangeMayBeAsLongAsABodyHoweverLongTheyAreTogether(t *testing.T) {
 	for i := range 4 {
 		changes = append(changes, fmt.Sprintf(`{"action": "create", %s"schedule": {"id": "%d", "crontab": "@daily"}}`, strings.Repeat(" ", 900<<10), i))
 	}
-	v := w.want(200, "POST", "/changes", `{"changes": [`+strings.Join(changes, ",")+`]}`)
+	v := w.want(200, "POST", "/schedule-changes", `{"changes": [`+strings.Join(changes, ",")+`]}`)
 	if got := result(t, v); got != "4 done, 0 failed" {
 		t.Error(got)
 	}
@@ -131,7 +131,7 @@ func TestTheFirstOfTheChangesThatFailedAreTold(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	unreadable := strings.Repeat(`{"action": "create", "schedule": {"id": 7}},`, 1500)
-	v := w.want(200, "POST", "/changes", `{"changes": [{"action": "delete", "schedule": {"id": "nobody"}}, `+strings.TrimSuffix(unreadable, ",")+`]}`)
+	v := w.want(200, "POST", "/schedule-changes", `{"changes": [{"action": "delete", "schedule": {"id": "nobody"}}, `+strings.TrimSuffix(unreadable, ",")+`]}`)
 	errs := v["errors"].([]any)
 	if first := errs[0].(map[string]any); first["id"] != "nobody" || len(errs) != 1000 || v["failed"] != 1501.0 {
 		t.Errorf("%v failed, of which %d are told; the first one is %v", v["failed"], len(errs), first)
@@ -162,7 +162,7 @@ func TestManyChangesAreMadeAsTheyCome(t *testing.T) {
 		_ = writer.CloseWithError(err)
 	}()
 	var v map[string]any
-	if err := json.Unmarshal(w.send("POST", "/changes", reader).Body.Bytes(), &v); err != nil {
+	if err := json.Unmarshal(w.send("POST", "/schedule-changes", reader).Body.Bytes(), &v); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("3498 done, 2 failed; 1699 s001699 422; 3399 s003399 422", result(t, v)); diff != "" {
@@ -189,7 +189,7 @@ func TestARequestHasABoundedNumberOfChanges(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	changes := strings.Repeat(`{"action": "create", "schedule": {"id": 7}},`, 10_000)
-	v := w.want(413, "POST", "/changes", `{"changes": [`+changes+`{"action": "create", "schedule": {"id": "a", "crontab": "@daily"}}]}`)
+	v := w.want(413, "POST", "/schedule-changes", `{"changes": [`+changes+`{"action": "create", "schedule": {"id": "a", "crontab": "@daily"}}]}`)
 	const want = "a request has at most 10000 changes: send the others in further requests; of the changes before it 0 were made and 10000 failed"
 	if detail, _ := v["detail"].(string); !strings.Contains(detail, want) {
 		t.Errorf("%q, want %q", detail, want)

@@ -22,6 +22,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // described is the document, as a client reads it.
@@ -38,7 +39,7 @@ type description struct {
 
 var readDescription = sync.OnceValue(func() (d description) {
 	openapi3filter.RegisterBodyDecoder("application/merge-patch+json", openapi3filter.JSONBodyDecoder)
-	text, err := httpapi.DocumentJSON()
+	text, err := documentJSON()
 	if err == nil {
 		d.doc, err = openapi3.NewLoader().LoadFromData(text)
 	}
@@ -98,17 +99,17 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	w.seen = map[string]bool{}
 	const nul = "/schedules/%00"
 	operations := map[string]operation{
-		"createSchedule":  {"POST", "/schedules", `{"id": "new", "crontab": "@daily"}`, `{"id": "", "crontab": "often"}`},
-		"listSchedules":   {"GET", "/schedules", "", "/schedules?prefix=%00"},
-		"getSchedule":     {"GET", "/schedules/a", "", nul},
-		"replaceSchedule": {"PUT", "/schedules/a", `{"crontab": "@hourly"}`, `{"crontab": "often"}`},
-		"patchSchedule":   {"PATCH", "/schedules/a", `{"misfire": "skip"}`, `{"id": "b"}`},
-		"deleteSchedule":  {"DELETE", "/schedules/a", "", nul},
-		"pauseSchedule":   {"POST", "/schedules/a/pause", "", nul + "/pause"},
-		"resumeSchedule":  {"POST", "/schedules/a/resume", "", nul + "/resume"},
-		"changeSchedules": {"POST", "/changes", `{"changes": [{"action": "create", "schedule": {"id": "b", "crontab": "@daily"}}]}`, ""},
-		"previewCrontab":  {"GET", "/preview?crontab=@daily&from=2030-03-01T12:00:00Z&to=2030-03-01T12:00:00Z", "", "/preview?crontab=often&from=2030-03-01T12:00:00Z&to=2030-03-01T12:00:00Z"},
-		"describe":        {"GET", "/openapi.json", "", ""},
+		"create-schedule":  {"POST", "/schedules", `{"id": "new", "crontab": "@daily"}`, `{"id": "", "crontab": "often"}`},
+		"list-schedules":   {"GET", "/schedules", "", "/schedules?prefix=%00"},
+		"get-schedule":     {"GET", "/schedules/a", "", nul},
+		"replace-schedule": {"PUT", "/schedules/a", `{"crontab": "@hourly"}`, `{"crontab": "often"}`},
+		"patch-schedule":   {"PATCH", "/schedules/a", `{"misfire": "skip"}`, `{"id": "b"}`},
+		"delete-schedule":  {"DELETE", "/schedules/a", "", nul},
+		"pause-schedule":   {"POST", "/schedules/a/pause", "", nul + "/pause"},
+		"resume-schedule":  {"POST", "/schedules/a/resume", "", nul + "/resume"},
+		"change-schedules": {"POST", "/schedule-changes", `{"changes": [{"action": "create", "schedule": {"id": "b", "crontab": "@daily"}}]}`, ""},
+		"preview-crontab":  {"GET", "/crontab-preview?crontab=@daily&from=2030-03-01T12:00:00Z&to=2030-03-01T12:00:00Z", "", "/crontab-preview?crontab=often&from=2030-03-01T12:00:00Z&to=2030-03-01T12:00:00Z"},
+		"describe":         {"GET", "/openapi.json", "", ""},
 	}
 	doc, _, err := described()
 	if err != nil {
@@ -159,6 +160,10 @@ func (w *world) provoke(o operation, status string) {
 	case "401":
 		w.call(o.method, o.target, o.body, "Authorization", "Bearer nobody's")
 	case "403":
+		if o.method == "GET" {
+			w.without(status).call(o.method, o.target, "")
+			return
+		}
 		w.call(o.method, o.target, o.body, "Authorization", "Bearer "+readToken)
 	case "404":
 		w.call(o.method, strings.Replace(o.target, "/a", "/nobody", 1), o.body)
@@ -183,10 +188,14 @@ func (w *world) provoke(o operation, status string) {
 	}
 }
 
-// without is a world whose database is closed, or not there.
+// without is a world whose database is closed, or not there, or whose login has no rights.
 func (w *world) without(status string) *world {
 	w.t.Helper()
-	db, err := sqlx.Open("postgres", "host=127.0.0.1 port=1 sslmode=disable connect_timeout=5")
+	url := "host=127.0.0.1 port=1 sslmode=disable connect_timeout=5"
+	if status == "403" {
+		url = pgtest.Direct(w.t) + "&options=-crole%3Dpg_signal_backend"
+	}
+	db, err := sqlx.Open("postgres", url)
 	if err == nil && status == "500" {
 		err = db.Close()
 	}

@@ -1,4 +1,5 @@
-// Package httpapi serves schedules over HTTP.
+// Package httpapi serves schedules over HTTP from a server of your own. prescient serve and the daemon serve the same
+// paths below /api/v1, as a part of their API.
 //
 //	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: []string{token}})
 //	http.Handle("/", api)
@@ -6,18 +7,18 @@
 // Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. The
 // path /openapi.json describes all of it for machines.
 //
-//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of
+//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (50, at most 200; 4 MiB of
 //	                                payloads)
 //	POST   /schedules               creates one: 201
-//	GET    /schedules/{id}          one schedule
+//	GET    /schedules/{id}          one schedule, with its next instants
 //	PUT    /schedules/{id}          replaces all of its fields, but keeps an anchor that is left out
 //	PATCH  /schedules/{id}          changes the given fields by RFC 7396; null is the default
 //	DELETE /schedules/{id}          deletes it: 204
 //	POST   /schedules/{id}/pause    stops its events
 //	POST   /schedules/{id}/resume   starts its events again, from now on
-//	POST   /changes                 creates, updates and deletes many
-//	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and
-//	                                ?limit
+//	POST   /schedule-changes        creates, updates and deletes many
+//	GET    /crontab-preview         instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and
+//	                                ?limit (100, at most 1000)
 //	GET    /openapi.json            describes all of it
 //
 // A schedule is, with every field (only id and crontab are required),
@@ -45,7 +46,7 @@
 //
 //	400  the request cannot be read: JSON, an unknown field, a parameter
 //	401  the token is missing or wrong
-//	403  the token may only read
+//	403  the token may only read, or the role of the database may not do it
 //	404  there is no such schedule, or path
 //	405  the path has no such method
 //	408  the body did not come in time

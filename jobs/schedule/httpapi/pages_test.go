@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 )
 
 // A thousand payloads of 1 MiB are a gigabyte, in the server and in its client.
@@ -21,12 +21,12 @@ func TestAPageOfLargePayloadsEndsEarly(t *testing.T) {
 	var ids []string
 	pages := 0
 	for after := ""; ; pages++ {
-		answer := w.call("GET", "/schedules?limit=1000&after="+url.QueryEscape(after), "")
+		answer := w.call("GET", "/schedules?limit=200&after="+url.QueryEscape(after), "")
 		if answer.Code != 200 || answer.Body.Len() > 6<<20 {
 			t.Fatalf("%d, with %d bytes", answer.Code, answer.Body.Len())
 		}
 		var page struct {
-			Schedules []httpapi.View
+			Schedules []scheduleapi.View
 			After     *string
 		}
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {

@@ -16,7 +16,7 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 	w.want(201, "POST", "/schedules", `{"id": "a", "crontab": "@daily", "timezone": "Europe/Berlin", "deadline": "2h", "spread": "10m", "misfire": "latest",
 		"payload": {"n": 1.50, "deep": {"a": 1, "b": [1, 2]}, "gone": true}, "anchor": "2030-01-01T00:00:00Z"}`)
 	said := func(v map[string]any) map[string]any {
-		for _, name := range []string{"created_at", "updated_at", "next", "slot", "dropped", "error_count", "last_error", "state", "id", "paused_at"} {
+		for _, name := range []string{"created_at", "updated_at", "next", "slot", "dropped", "error_count", "last_error", "state", "id", "paused_at", "coming", "overdue"} {
 			delete(v, name)
 		}
 		return v

@@ -7,16 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/lib/pq/pqerror"
-
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
-	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Prefix is the beginning of every path.
@@ -25,12 +23,15 @@ const Prefix = "/api/v1"
 // maxBody bounds a body, in bytes.
 const maxBody = 64 << 10
 
-// Config configures the handler. Access must be set, and Board for New, Stores for NewStores
-// and NewAbsent.
+// Config configures the handler. Access must be set, and Board, Schedules and DB for New, Stores for
+// NewStores and NewAbsent.
 type Config struct {
 	Board *board.Board
+	// Schedules changes schedules, through the pool DB.
+	Schedules *schedule.Store
+	DB        jobs.DB
 	// Base is the beginning of the paths as clients request them, if they are below another path.
-	// Only the description uses it.
+	// Only the description and the header Location use it.
 	Base string
 	// Stores are the stores that NewStores lists, and of which NewAbsent says why they are down.
 	Stores *board.Stores
@@ -49,10 +50,12 @@ type api struct {
 
 // New returns the handler of everything below Prefix, except the list of stores.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Board == nil || cfg.Access == nil {
-		return nil, errors.New("api.Config: Board and Access must be set")
+	if cfg.Board == nil || cfg.Schedules == nil || cfg.DB == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Board, Schedules, DB and Access must be set")
 	}
-	return newHandler(cfg, (*api).routes), nil
+	a := newAPI(cfg)
+	a.web.Elsewhere = web.PathsAt(cfg.Base + Prefix + "/openapi.json")
+	return a.web.Handler(Prefix, maxBody, a.routes()), nil
 }
 
 // NewStores returns the handler of the list of several stores. Each of them has a handler of New.
@@ -60,7 +63,10 @@ func NewStores(cfg Config) (http.Handler, error) {
 	if cfg.Stores == nil || cfg.Access == nil {
 		return nil, errors.New("api.Config: Stores and Access must be set")
 	}
-	return newHandler(cfg, (*api).storeRoutes), nil
+	a := newAPI(cfg)
+	a.web.Elsewhere = "there is no such path: " + Prefix + "/stores lists the stores, and the API of each is below " +
+		"/stores/NAME" + Prefix + ", whose openapi.json describes its paths"
+	return a.web.Handler(Prefix, maxBody, a.storeRoutes()), nil
 }
 
 // NewAbsent returns the handler of the API of stores without a handler of New. It answers 503 for a
@@ -73,18 +79,8 @@ func NewAbsent(cfg Config) (http.Handler, error) {
 		if store, _, why := cfg.Stores.Of(r.URL.Path); why != nil {
 			return web.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf("store %s cannot be read: %v", store, why))
 		}
-		return web.NewProblem(http.StatusNotFound, "there is no such path")
+		return web.NewProblem(http.StatusNotFound, "there is no store of this name: "+Prefix+"/stores lists the stores")
 	}), nil
-}
-
-func newHandler(cfg Config, routes func(a *api) []web.Route) http.Handler {
-	a := newAPI(cfg)
-	mux := http.NewServeMux()
-	for path, methods := range web.ByPath(routes(a)) {
-		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
-	}
-	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
-	return web.Deadline(mux, web.ProblemJSON, web.LateProblem)
 }
 
 func newAPI(cfg Config) *api {
@@ -104,26 +100,16 @@ func (a *api) who(r *http.Request) (web.Who, bool, error) {
 }
 
 // statuses are the HTTP statuses of errors that clients may see.
-var statuses = map[error]int{
-	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
-	rulestore.ErrNotFound: http.StatusNotFound,
-	board.ErrReader:       http.StatusForbidden,
-	board.ErrCatchingUp:   http.StatusConflict, board.ErrLocked: http.StatusConflict,
+var statuses = merged(scheduleapi.Statuses, map[error]int{
+	board.ErrNotFound: http.StatusNotFound, rulestore.ErrNotFound: http.StatusNotFound,
+	board.ErrReader:     http.StatusForbidden,
+	board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict,
 	slots.ErrStopped: http.StatusServiceUnavailable,
-}
+})
 
 func problemOf(err error) *web.Problem {
 	if refused, ok := errors.AsType[*action.RefusedError](err); ok {
 		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
-	}
-	switch {
-	case pg.IsRowSecurity(err):
-		return web.NewProblem(http.StatusServiceUnavailable, pgsql.ErrRowSecurity.Error())
-	case pg.HasState(err, pqerror.InsufficientPrivilege):
-		return web.NewProblem(http.StatusForbidden, board.NoRights)
-	case pg.HasState(err, pqerror.QueryCanceled):
-		return web.NewProblem(http.StatusServiceUnavailable,
-			"it would take the database too long: ask for less, such as one job, or a shorter time")
 	}
 	return web.ProblemOf(err, statuses)
 }

@@ -161,6 +161,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	if v := get[board.Rule](w, "/rules/order.late"); v.Summary.Waiting != 3 {
 		t.Errorf("%+v", v)
 	}
+	get[map[string]any](w, "/crontab-preview?crontab=@daily&from=2100-01-01T00:00:00Z&to=2100-01-02T00:00:00Z")
 	get[map[string]any](w, "/openapi.json")
 	w.listsStores()
 	w.do("cancel", `{"entity_name": "order", "entity_key": "6"}`)
@@ -523,6 +524,42 @@ func TestMistakesAreProblems(t *testing.T) {
 	}
 	if got := get[board.Actions](w, "/actions").Actions; len(got) != 0 {
 		t.Errorf("recorded: %+v", got)
+	}
+}
+
+// The same paths, types and errors as package httpapi has.
+func TestSchedulesAreWrittenAndReadAtOnePath(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, step := range []struct {
+		method, target, body string
+		status               int
+		header, value        string
+		want                 string
+	}{
+		{"POST", "/schedules", `{"id": "feed", "crontab": "@daily"}`, 201, "Location", Prefix + "/schedules/feed", `"version":1`},
+		{"POST", "/schedules", `{"id": "feed", "crontab": "@daily"}`, 409, "", "", "feed"},
+		{"POST", "/schedules", `{"id": "news", "cron": "@daily"}`, 400, "", "", `unknown field \"cron\"`},
+		{"POST", "/schedules", `{"id": "news", "crontab": "often"}`, 422, "", "", `"field":"crontab"`},
+		{"GET", "/schedules/feed", "", 200, "ETag", `"1"`, `"coming":[{"instant":"2100-01-05T00:00:00Z"`},
+		{"PATCH", "/schedules/feed", `{"crontab": "@hourly"}`, 200, "ETag", `"2"`, `"crontab":"@hourly"`},
+		{"GET", "/schedules?acted=7", "", 200, "", "", `"crontab":"@hourly"`}, // it does not show what was read before
+		{"GET", "/schedules/nobody", "", 404, "", "", "no such schedule"},
+		{"POST", "/schedules/feed/pause", "", 200, "ETag", `"3"`, `"paused_by":"ops from 192.0.2.1"`},
+		{"POST", "/schedules/feed/resume", "", 200, "ETag", `"4"`, `"state":"active"`},
+		{"POST", "/schedule-changes", `{"changes": [{"action": "delete", "schedule": {"id": "feed"}}]}`, 200, "", "", `"done":1`},
+		{"DELETE", "/schedules/feed", "", 404, "", "", "no such schedule"},
+	} {
+		answer := w.send(step.method, Prefix+step.target, strings.NewReader(step.body), "Content-Type", "application/json")
+		if answer.Code != step.status || answer.Header().Get(step.header) != step.value || !strings.Contains(answer.Body.String(), step.want) {
+			t.Errorf("%s %s: %d %v %s, want %d, %s", step.method, step.target, answer.Code, answer.Header(), answer.Body, step.status, step.want)
+		}
+	}
+	for token, want := range map[string]int{reader: http.StatusForbidden, "": http.StatusUnauthorized} {
+		w.token = token
+		if answer := w.send("DELETE", Prefix+"/schedules/feed", nil); answer.Code != want {
+			t.Errorf("with the token %q: %d %s", token, answer.Code, answer.Body)
+		}
 	}
 }
 

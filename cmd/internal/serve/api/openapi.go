@@ -2,15 +2,15 @@ package api
 
 import (
 	_ "embed"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -20,13 +20,12 @@ var commentsFile []byte
 var comments = sync.OnceValue(func() map[string]string { return web.ParseComments(commentsFile) })
 
 // parameters describe those of queries.
-var parameters = map[string]web.Object{
+var parameters = merged(scheduleapi.Parameters, map[string]web.Object{
 	acted: {
 		"type": "integer", "format": "int64", "minimum": 0,
 		"description": "The acted of an action: what is answered is not from before it.",
 	},
 	"days":        {"type": "integer", "minimum": 1, "maximum": 31, "default": 30},
-	"limit":       {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
 	"job_exec":    {"type": "string"},
 	"entity_name": {"type": "string"},
 	"entity_key":  {"type": "string"},
@@ -36,37 +35,28 @@ var parameters = map[string]web.Object{
 	"to":          {"type": "string", "format": "date-time", "description": "The slot to stop before."},
 	"until":       {"type": "string", "format": "date-time", "description": "Only what ended before."},
 	"search":      {"type": "string", "description": "A part of the name, in upper or lower case."},
-	"prefix":      {"type": "string", "description": "The beginning of the ids."},
-	"state":       {"type": "string", "enum": []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}},
-	"after":       {"type": "string", "description": "What the page before gave as after."},
 	"preview": {
 		"type": "string", "enum": []string{"true"},
 		"description": "Do nothing, and say what would be done.",
 	},
 	"confirm": {"type": "string", "description": "The confirm of the plan that the preview has answered."},
+})
+
+// merged returns the entries of several maps.
+func merged[K comparable, V any](all ...map[K]V) map[K]V {
+	m := map[K]V{}
+	for _, one := range all {
+		maps.Copy(m, one)
+	}
+	return m
 }
 
 // problems are the answers that say what is wrong, and which operations may give each.
-var problems = []web.ProblemReply{
-	web.Refusal(http.StatusBadRequest, "The request cannot be read.", reads),
-	web.Refusal(http.StatusUnauthorized, "The token is missing or wrong.", always),
-	web.Refusal(http.StatusForbidden, "The token may only read, or the database role of the server may not do it.",
-		always),
-	web.Refusal(http.StatusNotFound, "There is no such thing.", names),
-	web.Refusal(http.StatusRequestTimeout, "The body did not come in time.", acts),
-	web.Refusal(http.StatusRequestEntityTooLarge, "The body is too large.", acts),
-	web.Refusal(http.StatusUnsupportedMediaType, "The body is not application/json.", acts),
-	web.Refusal(http.StatusUnprocessableEntity, "It makes no sense, or a field is wrong.", reads),
-	web.Refusal(http.StatusPreconditionRequired, "Neither preview nor confirm was given.", acts),
-	web.Refusal(http.StatusTooManyRequests, "Too many wrong tokens came from this address.", always),
-	web.Refusal(http.StatusInternalServerError, "Something went wrong; the log of the server has it.", reads),
-	web.Refusal(http.StatusServiceUnavailable, "The database is not there, or is asked too much: try again.", reads),
-}
-
-func always(web.Route) bool  { return true }
-func reads(r web.Route) bool { return r.Query != nil }
-func acts(r web.Route) bool  { return r.Body != nil }
-func names(r web.Route) bool { return strings.Contains(r.Path, "{") || acts(r) }
+var problems = append(slices.Clone(web.CommonProblems),
+	web.Refusal(http.StatusPreconditionRequired, "Neither preview nor confirm was given.",
+		func(r web.Route) bool { return slices.Contains(r.Query, "confirm") }),
+	web.Refusal(http.StatusTooManyRequests, "Too many wrong tokens came from this address.",
+		func(web.Route) bool { return true }))
 
 // document returns the OpenAPI document for a server whose paths begin with base, and the comments that
 // it has used.
@@ -79,13 +69,13 @@ func document(base string, comments map[string]string) (web.Object, map[string]s
 			"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
 			"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
 			"and of a method that a path does not have (405, with the header Allow).",
-		Parameters: parameters, Problems: problems,
+		Parameters: parameters, Required: scheduleapi.Required, Headers: scheduleapi.Headers, Problems: problems,
 		Naming: web.Naming{
-			Own: []string{"board", "api", "action"}, Comments: comments,
-			Enums: map[reflect.Type]any{
+			Own: []string{"board", "api", "action"}, Comments: comments, Names: scheduleapi.Names,
+			Enums: merged(scheduleapi.Enums, map[reflect.Type]any{
 				reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
 				reflect.TypeFor[jobs.Outcome](): jobs.Outcomes(),
-			},
+			}),
 		},
 	}.Document(slices.Concat(new(api).storeRoutes(), new(api).routes()))
 }

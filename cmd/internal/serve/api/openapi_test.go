@@ -54,6 +54,6 @@ func TestTheDescriptionsAreTheCommentsOfTheCode(t *testing.T) {
 	t.Parallel()
 	_, used := document("", webtest.Comments(t, "../board", "../../action", "../../view", "../../../../internal/web", "../../../../slots/ledger",
 		"../../../../slots/health", "../../../../internal/forecast", "../../../../jobs/admin", "../../../../jobs/event/outbox",
-		"../../../../internal/rulestore", "../../../../jobs/schedule/httpapi", "."))
+		"../../../../internal/rulestore", "../../../../internal/scheduleapi", "."))
 	webtest.Keep(t, *update, used, comments())
 }

@@ -290,7 +290,7 @@ func TestARefusalByTheLimitOfStatementsIsNotLogged(t *testing.T) {
 	answer := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/overview", nil)
 	r.Header.Set("Authorization", "Bearer "+operator)
-	newAPI(w.config).web.Serve(maxBody, map[string]web.Handler{http.MethodGet: busy.Handle})(answer, r)
+	newAPI(w.config).web.Handler("", maxBody, []web.Route{busy}).ServeHTTP(answer, r)
 	if answer.Code != http.StatusServiceUnavailable || w.log.Len() > 0 {
 		t.Errorf("%d; the log: %s", answer.Code, w.log)
 	}

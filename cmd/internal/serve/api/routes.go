@@ -6,15 +6,16 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 const acted = "acted"
@@ -27,17 +28,22 @@ func read[T any](
 	return web.Route{
 		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: query, Replies: web.OK(theAnswer, *new(T)),
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			q, err := newRequest(r, query)
+			q, err := newRequest(r)
 			if err != nil {
 				return nil, err
 			}
 			v, err := get(r.Context(), q)
-			if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
-				return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
-			}
-			return v, cmp.Or(q.err, err)
+			return v, cmp.Or(q.err, unlogged(err))
 		},
 	}
+}
+
+// unlogged turns ErrBusy, which many clients may get, into a problem that is not logged.
+func unlogged(err error) error {
+	if errors.Is(err, board.ErrBusy) {
+		return web.NewProblem(http.StatusServiceUnavailable, err.Error())
+	}
+	return err
 }
 
 // theAnswer describes an answer.
@@ -51,11 +57,8 @@ type request struct {
 	err   error
 }
 
-func newRequest(r *http.Request, known []string) (request, error) {
-	q, err := web.Query(r, known...)
-	if err != nil {
-		return request{}, err
-	}
+func newRequest(r *http.Request) (request, error) {
+	q := web.Given(r)
 	n, err := q.Number(acted, 0, 0, math.MaxInt64)
 	return request{Parameters: q, r: r, acted: n}, err
 }
@@ -89,7 +92,7 @@ func (q *request) instant(name string) time.Time {
 
 func (a *api) routes() []web.Route {
 	b := a.Board
-	return append(a.actions(),
+	return append(slices.Concat(a.actions(), a.schedules()),
 		read("/overview", "overview", "Is it all right?", nil,
 			func(ctx context.Context, q request) (board.Overview, error) {
 				return b.Overview(ctx, q.acted)
@@ -168,22 +171,6 @@ func (a *api) routes() []web.Route {
 			func(ctx context.Context, q request) (board.Rule, error) {
 				return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
 			}),
-		read("/schedules", "schedules", "A page of schedules, in the order of their ids",
-			[]string{"prefix", "state", "after", "limit"},
-			func(ctx context.Context, q request) (board.Schedules, error) {
-				f := schedule.Filter{
-					Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
-					After: q.Get("after"), Limit: q.limit(),
-				}
-				if q.err != nil {
-					return board.Schedules{}, q.err
-				}
-				return b.Schedules(ctx, f, q.acted)
-			}),
-		read("/schedules/{id}", "schedule", "One schedule, and its next instants", nil,
-			func(ctx context.Context, q request) (board.Schedule, error) {
-				return b.Schedule(ctx, q.r.PathValue("id"), q.acted)
-			}),
 		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"after", "limit"},
 			func(ctx context.Context, q request) (board.Events, error) {
 				after, limit := positionOf(&q, outbox.ParsePosition), q.limit()
@@ -215,6 +202,24 @@ func (a *api) routes() []web.Route {
 			}),
 		a.describe(),
 	)
+}
+
+// schedules are the routes of schedules. They read what the database has now, within the limit of statements.
+func (a *api) schedules() []web.Route {
+	routes := scheduleapi.Config{Store: a.Schedules, DB: a.DB, Base: a.Base + Prefix}.Routes()
+	for i, route := range routes {
+		if route.Method != http.MethodGet {
+			continue
+		}
+		routes[i].Query = append(slices.Clone(route.Query), acted)
+		routes[i].Handle = func(w http.ResponseWriter, r *http.Request) (any, error) {
+			if err := a.Board.Admit(r.Context()); err != nil {
+				return nil, unlogged(err)
+			}
+			return route.Handle(w, r)
+		}
+	}
+	return routes
 }
 
 // storeRoutes are the routes for all stores, if there are several.
@@ -254,8 +259,8 @@ func (a *api) actions() (list []web.Route) {
 func (a *api) act(form *action.Form) web.Route {
 	query := []string{"preview", "confirm"}
 	return web.Route{
-		Method: http.MethodPost, Path: "/actions/" + form.Path, ID: form.Path, Summary: form.Summary, Query: query,
-		Body: form.Empty,
+		Method: http.MethodPost, Path: "/actions/" + form.Path, ID: "do-" + form.Path, Summary: form.Summary, Query: query,
+		Body: form.Empty, Names: true,
 		Replies: []web.Reply{
 			{
 				Status: http.StatusOK, Says: "With preview the plan, with confirm what was done.",
@@ -269,10 +274,7 @@ func (a *api) act(form *action.Form) web.Route {
 			},
 		},
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			q, err := web.Query(r, query...)
-			if err != nil {
-				return nil, err
-			}
+			q := web.Given(r)
 			preview, confirm := q.Get("preview"), q.Get("confirm")
 			if preview != "" && preview != "true" || (preview == "") == (confirm == "") {
 				return nil, web.NewProblem(http.StatusPreconditionRequired,

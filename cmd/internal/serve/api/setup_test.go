@@ -87,7 +87,7 @@ func (w *world) serve(b *board.Board, change ...func(*Config)) {
 	w.t.Helper()
 	keys, err := web.NewNamedKeys([]string{"ops:" + operator}, []string{reader})
 	w.must(err)
-	cfg := Config{Board: b, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	cfg := Config{Board: b, Schedules: w.schedules, DB: w.DB, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
 	cfg.Access = web.NewAccess(keys, nil, slog.New(slog.DiscardHandler)).LockingOut()
 	for _, c := range change {
 		c(&cfg)

@@ -24,8 +24,7 @@ import (
 var ErrReader = errors.New("this needs the token of an operator, one of server.token")
 
 // NoRights is the answer if the database refuses a request of the server for lack of rights.
-const NoRights = "the database role of this server may not do that: " +
-	"grant its login the role of operators, which migrate roles creates"
+const NoRights = web.NoRights
 
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("this server runs a catch-up already: wait until it has ended")

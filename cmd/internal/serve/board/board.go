@@ -103,6 +103,15 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 // Schema returns the schema that the Board works on.
 func (b *Board) Schema() pgsql.Schema { return b.schema }
 
+// Admit waits until the limit of statements allows another read, which the caller sends itself. Returns ErrBusy if that
+// would take too long.
+func (b *Board) Admit(ctx context.Context) error {
+	if !b.cache.admit(ctx) {
+		return ErrBusy
+	}
+	return nil
+}
+
 // Stop stops running actions, such as a catch-up, and begins no other that would go on after Do has
 // returned. Reads go on until Close.
 func (b *Board) Stop() { b.stop() }

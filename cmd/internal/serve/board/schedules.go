@@ -10,15 +10,11 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
-	"github.com/prescient-go/prescient/slots/grid"
 )
-
-// coming is how many next instants of a schedule are listed.
-const coming = 20
 
 // Schedules returns a page of schedules.
 func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (Schedules, error) {
@@ -30,13 +26,13 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 	}
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
-		v.Schedules = []httpapi.View{}
+		v.Schedules = []scheduleapi.View{}
 		list, more, err := r.store.Page(ctx, r, f)
 		if more {
 			v.After = &list[len(list)-1].ID
 		}
 		for _, s := range list {
-			v.Schedules = append(v.Schedules, httpapi.NewView(s))
+			v.Schedules = append(v.Schedules, scheduleapi.NewView(s))
 		}
 		return v, err
 	})
@@ -53,38 +49,8 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 			if err != nil {
 				return v, err
 			}
-			v.View, v.Coming, v.Overdue = httpapi.NewView(s), []Instant{}, []Instant{}
-			if s.State != schedule.Active {
-				return v, nil
-			}
-			most := coming
-			if s.MaxRuns > 0 {
-				most = min(most, s.MaxRuns-int(s.Runs))
-			}
-			passed, err := schedule.Preview(s.Spec, r.grid(), s.Next, r.now())
-			if err != nil {
-				return v, err
-			}
-			for at, slot := range passed {
-				if slot.After(r.now()) || len(v.Overdue) >= most {
-					break
-				}
-				v.Overdue = append(v.Overdue, Instant{at, slot})
-			}
-			from := grid.Later(s.Next, r.grid().Floor(r.now()))
-			all, err := schedule.Preview(s.Spec, r.grid(), from, from.AddDate(100, 0, 0))
-			if err != nil {
-				return v, err
-			}
-			for at, slot := range all {
-				if !slot.After(r.now()) {
-					continue
-				}
-				if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
-					break
-				}
-			}
-			return v, nil
+			v.Detail, err = scheduleapi.NewDetail(s, r.grid(), r.now())
+			return v, err
 		})
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
@@ -216,7 +216,7 @@ type Sentence struct {
 // Schedules is a page of schedules.
 type Schedules struct {
 	Seen
-	Schedules []httpapi.View `json:"schedules"` // by id
+	Schedules []scheduleapi.View `json:"schedules"` // by id
 	// of the next page, null on the last one; a page ends after 4 MiB of payloads
 	After *string `json:"after"`
 }
@@ -224,16 +224,7 @@ type Schedules struct {
 // Schedule is one schedule.
 type Schedule struct {
 	Seen
-	httpapi.View
-	Coming []Instant `json:"coming"` // the next 20 instants
-	// Overdue are the first 20 instants whose slots have begun, and which no run has published.
-	Overdue []Instant `json:"overdue"`
-}
-
-// Instant is an instant of a schedule, and the slot that publishes it.
-type Instant struct {
-	Instant time.Time `json:"instant"`
-	Slot    time.Time `json:"slot"`
+	scheduleapi.Detail
 }
 
 // Ledger is a heat map: a row for each day, the newest first, and a cell for each slot of the day.

@@ -4,9 +4,9 @@ import (
 	"strconv"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -32,7 +32,7 @@ func jobMark(j board.JobLine) verdict {
 	return verdict{Mark: "ok", Text: "ok"}
 }
 
-func scheduleMark(s httpapi.View) verdict {
+func scheduleMark(s scheduleapi.View) verdict {
 	switch {
 	case s.State == schedule.Paused:
 		return verdict{Mark: "warn", Text: "paused"}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 )
 
 // jobFields are the columns of lists of jobs, which board.JobsOrder orders.
@@ -45,15 +45,15 @@ var endedFields = []field[view.Ended]{
 	{name: "error", text: "Error", compare: by(view.Ended.Why)},
 }
 
-var scheduleFields = []field[httpapi.View]{
-	{name: "id", text: "Schedule", compare: by(func(s httpapi.View) string { return s.ID })},
-	{name: "state", text: "State", compare: by(func(s httpapi.View) string { return scheduleMark(s).Text })},
+var scheduleFields = []field[scheduleapi.View]{
+	{name: "id", text: "Schedule", compare: by(func(s scheduleapi.View) string { return s.ID })},
+	{name: "state", text: "State", compare: by(func(s scheduleapi.View) string { return scheduleMark(s).Text })},
 	{text: "Crontab"},
-	{name: "zone", text: "Zone", compare: by(func(s httpapi.View) string { return s.Timezone })},
-	{name: "last", text: "Last instant", compare: byTime(func(s httpapi.View) *time.Time { return &s.Last })},
-	{name: "next", text: "Next instant", compare: byTime(func(s httpapi.View) *time.Time { return s.Next })},
-	{name: "dropped", text: "Dropped", number: true, compare: by(func(s httpapi.View) int64 { return s.Dropped })},
-	{name: "error", text: "Last error", compare: by(func(s httpapi.View) string { return s.LastError })},
+	{name: "zone", text: "Zone", compare: by(func(s scheduleapi.View) string { return s.Timezone })},
+	{name: "last", text: "Last instant", compare: byTime(func(s scheduleapi.View) *time.Time { return &s.Last })},
+	{name: "next", text: "Next instant", compare: byTime(func(s scheduleapi.View) *time.Time { return s.Next })},
+	{name: "dropped", text: "Dropped", number: true, compare: by(func(s scheduleapi.View) int64 { return s.Dropped })},
+	{name: "error", text: "Last error", compare: by(func(s scheduleapi.View) string { return s.LastError })},
 }
 
 var ruleFields = []field[view.Rule]{

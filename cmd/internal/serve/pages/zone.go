@@ -3,13 +3,13 @@ package pages
 import (
 	"time"
 
+	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
 // zoneOf returns the time zone of a schedule. It returns nil for UTC, which the pages show anyway,
 // and for a zone that this machine does not know.
-func zoneOf(s httpapi.View) *time.Location {
+func zoneOf(s scheduleapi.View) *time.Location {
 	zone, err := crontab.Zone(s.Crontab, s.Timezone)
 	if err != nil || zone == time.UTC {
 		return nil

@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"cmp"
@@ -94,7 +94,7 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if failed != nil {
-		p := problemOf(failed)
+		p := ProblemOf(failed)
 		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail,
 			b.result.Done, b.result.Failed)
 		return nil, errors.Join(p, failed) // the latter for the log
@@ -203,7 +203,7 @@ func (b *bulk) make(changes []waiting) error {
 	case err == nil:
 		b.result.Done += int64(len(changes))
 		return nil
-	case problemOf(err).Status >= http.StatusInternalServerError:
+	case ProblemOf(err).Status >= http.StatusInternalServerError:
 		return err
 	case len(changes) == 1:
 		b.fail(changes[0].index, changes[0].Spec.ID, err)
@@ -219,7 +219,7 @@ func (b *bulk) make(changes []waiting) error {
 func (b *bulk) fail(index int64, id string, err error) {
 	b.result.Failed++
 	if b.result.Errors = append(b.result.Errors,
-		bulkFailure{index, id, problemOf(err)}); len(b.result.Errors) == 2*maxFailures {
+		bulkFailure{index, id, ProblemOf(err)}); len(b.result.Errors) == 2*maxFailures {
 		b.keepFirst()
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"cmp"
@@ -12,22 +12,19 @@ import (
 
 // preview lists instants of a crontab, and says whether more follow.
 type preview struct {
-	Instants []instant `json:"instants"`
-	More     bool      `json:"more"`
+	Instants []previewed `json:"instants"`
+	More     bool        `json:"more"`
 }
 
-type instant struct {
+type previewed struct {
 	Instant time.Time `json:"instant"`
 	Slot    time.Time `json:"slot"`
 	Local   time.Time `json:"local"` // The instant in the schedule's time zone.
 }
 
 func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := web.Query(r, previewQuery...)
-	if err != nil {
-		return nil, err
-	}
-	limit, err1 := limitOf(q)
+	q := web.Given(r)
+	limit, err1 := q.Number("limit", defaultInstants, 1, maxInstants)
 	from, err2 := q.Instant("from", true)
 	to, err3 := q.Instant("to", true)
 	anchor, err4 := q.Instant("anchor", false)
@@ -37,7 +34,7 @@ func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if to.Before(from) {
 		return nil, web.NewProblem(http.StatusBadRequest, "to: must not be before from")
 	}
-	g, err := a.Store.Grid(r.Context(), a.DB)
+	g, _, err := a.Store.Clock(r.Context(), a.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +47,12 @@ func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := preview{Instants: []instant{}}
+	page := preview{Instants: []previewed{}}
 	for at, slot := range all {
-		if page.More = len(page.Instants) == limit; page.More {
+		if page.More = int64(len(page.Instants)) == limit; page.More {
 			break
 		}
-		page.Instants = append(page.Instants, instant{at, slot, at.In(zone)})
+		page.Instants = append(page.Instants, previewed{at, slot, at.In(zone)})
 	}
 	return page, nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"encoding/json"
@@ -78,7 +78,7 @@ func newBody(s schedule.Spec) body {
 	}
 }
 
-// View is a schedule as JSON, in the answers of this API and of the command line.
+// View is a schedule as JSON, in the answers of the API and of the command line.
 type View struct {
 	body
 	// The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it.

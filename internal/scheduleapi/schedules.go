@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"context"
@@ -18,20 +18,17 @@ type page struct {
 }
 
 func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := web.Query(r, listQuery...)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := limitOf(q)
+	q := web.Given(r)
+	limit, err := q.Number("limit", defaultLimit, 1, maxLimit)
 	if err != nil {
 		return nil, err
 	}
 	f := schedule.Filter{
 		Prefix: q.Get("prefix"), After: q.Get("after"),
-		State: schedule.State(q.Get("state")), Limit: limit,
+		State: schedule.State(q.Get("state")), Limit: int(limit),
 	}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
-		return nil, web.NewProblem(http.StatusBadRequest, "state: must be active, paused or ended")
+		return nil, &jobs.FieldError{Field: "state", Message: "must be active, paused or ended"}
 	}
 	list, more, err := a.Store.Page(r.Context(), a.DB, f)
 	if err != nil {
@@ -68,8 +65,12 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	g, now, err := a.Store.Clock(r.Context(), a.DB)
+	if err != nil {
+		return nil, err
+	}
 	setVersion(w, s)
-	return NewView(s), nil
+	return NewDetail(s, g, now)
 }
 
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {

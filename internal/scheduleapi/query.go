@@ -1,4 +1,4 @@
-package httpapi
+package scheduleapi
 
 import (
 	"net/http"
@@ -27,10 +27,4 @@ func ifMatch(r *http.Request) (int, error) {
 
 func setVersion(w http.ResponseWriter, s schedule.Schedule) {
 	w.Header().Set("ETag", strconv.Quote(strconv.Itoa(s.Version)))
-}
-
-// limitOf returns how many schedules a page has.
-func limitOf(q web.Parameters) (int, error) {
-	n, err := q.Number("limit", defaultLimit, 1, maxLimit)
-	return int(n), err
 }

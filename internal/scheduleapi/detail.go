@@ -1,0 +1,61 @@
+package scheduleapi
+
+import (
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Detail is a schedule with its next instants.
+type Detail struct {
+	View
+	Coming []Instant `json:"coming"` // The next 20 instants.
+	// The first 20 instants whose slots have begun, and which no run has published.
+	Overdue []Instant `json:"overdue"`
+}
+
+// Instant is an instant of a schedule, and the slot that publishes it.
+type Instant struct {
+	Instant time.Time `json:"instant"`
+	Slot    time.Time `json:"slot"`
+}
+
+// coming is how many next instants a Detail lists.
+const coming = 20
+
+// NewDetail returns the Detail of a schedule at an instant.
+func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err error) {
+	d = Detail{NewView(s), []Instant{}, []Instant{}}
+	if s.State != schedule.Active {
+		return d, nil
+	}
+	most := coming
+	if s.MaxRuns > 0 {
+		most = min(most, s.MaxRuns-int(s.Runs))
+	}
+	passed, err := schedule.Preview(s.Spec, g, s.Next, now)
+	if err != nil {
+		return d, err
+	}
+	for at, slot := range passed {
+		if slot.After(now) || len(d.Overdue) >= most {
+			break
+		}
+		d.Overdue = append(d.Overdue, Instant{at, slot})
+	}
+	from := grid.Later(s.Next, g.Floor(now))
+	all, err := schedule.Preview(s.Spec, g, from, from.AddDate(100, 0, 0))
+	if err != nil {
+		return d, err
+	}
+	for at, slot := range all {
+		if !slot.After(now) {
+			continue
+		}
+		if d.Coming = append(d.Coming, Instant{at, slot}); len(d.Coming) >= most {
+			break
+		}
+	}
+	return d, nil
+}
