@@ -17,7 +17,8 @@ begin
     return jsonb_build_array('next', fields [1], (
         select r.names [fields [2]]
         from prescient.slot_run r
-        where r.slot = to_timestamp(fields [1])
+        -- A run that found no rows has checked nothing: the ledger had forgotten the slot before.
+        where r.slot = to_timestamp(fields [1]) and (r.checked > 0 or r.state = 'open')
     ), fields [3], fields [4]);
 end
 $$;
