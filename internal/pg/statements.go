@@ -104,6 +104,7 @@ var (
 	EventDeadBehind       = file("event_dead_behind")
 	EventDeadDue          = file("event_dead_due")
 	EventDeadHead         = file("event_dead_head")
+	EventDeadNow          = file("event_dead_now")
 	EventDeadRetry        = file("event_dead_retry")
 	EventForwarded        = file("event_forwarded")
 	EventHold             = file("event_hold")

@@ -1,6 +1,7 @@
 package eventscmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -26,8 +28,9 @@ func newCmdForward(f *factory.Factory) *cobra.Command {
 		Short: "Send the events of the outbox to the destinations",
 		Long: `Send the events of the outbox to events.destination, events.destinations and the receivers, each
 its own, and end when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this
-command is for a test, and for a destination that was mended. It leaves a destination that another process sends to. It
-exits 1 if a destination did not take all of its events: they are sent again, or are dead letters.`,
+command is for a test, and for a destination that was mended: it tries refused events at once. It leaves a destination
+that another process sends to. It exits 1 if a destination did not take all of its events: they are sent again, or are
+dead letters.`,
 		Example: `  prescient events forward`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -44,7 +47,7 @@ type forwardedView struct {
 	Sent        int64  `json:"sent"`        // events that the destination accepted
 	Refused     int64  `json:"refused"`     // refusals; the events are tried again, or are dead letters
 	Elsewhere   bool   `json:"elsewhere"`   // another process sends to the destination
-	Error       string `json:"error"`       // of the last try; empty: none
+	Error       string `json:"error"`       // of the last try, or the last refusal; empty: none
 }
 
 func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
@@ -56,6 +59,7 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 		return errors.Join(release(), exit.Usagef("the settings have no destination: "+
 			"set events.destination, or name one in events.destinations"))
 	}
+	cfg.Now = true
 	forwarder, err := forward.Start(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, release())
@@ -63,10 +67,8 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	views, failed := []forwardedView{}, []string{}
 	for _, sent := range forwarder.Finish() {
 		v := forwardedView{Destination: sent.Name, Sent: sent.Sent, Refused: sent.Refused, Elsewhere: sent.Elsewhere}
-		if sent.Err != nil {
-			v.Error = sent.Err.Error()
-		}
-		if sent.Err != nil || sent.Refused > 0 {
+		if err := cmp.Or(sent.Err, sent.Refusal); err != nil {
+			v.Error = plain.ErrorText(err)
 			failed = append(failed, sent.Name)
 		}
 		views = append(views, v)

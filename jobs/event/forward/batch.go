@@ -180,6 +180,7 @@ func (b *batch) publish(ctx context.Context) {
 		}
 		if err := e.Validate(); err != nil { // written by SQL
 			b.fates[i], b.errs[i] = refused, err
+			b.sent.Refused, b.sent.Refusal = b.sent.Refused+1, err
 			continue
 		}
 		events, of = append(events, e.Event), append(of, i)
@@ -218,7 +219,7 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 		if e.Subject != "" {
 			failed[e.Subject] = b.dead[i]
 		}
-		b.sent.Refused++
+		b.sent.Refused, b.sent.Refusal = b.sent.Refused+1, err
 	case errors.Is(err, event.ErrBlocked):
 		if dead, is := failed[e.Subject]; is && (!dead || !b.cfg.Continue) {
 			b.fates[i], b.dead[i] = behind, dead

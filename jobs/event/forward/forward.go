@@ -36,6 +36,8 @@ type Config struct {
 	MaxAge time.Duration
 	// Continue sends later events of the subject of a dead letter. Default: they wait behind it, in the list.
 	Continue bool
+	// Now tries refused events at once, also before their pauses are over.
+	Now bool
 	// Lease is how long a forwarder that is silent keeps a destination. Defaults to DefaultLease.
 	Lease time.Duration
 	// Logger gets a warning when a destination begins to fail, and for each dead letter. Default: slog.Default().
@@ -92,6 +94,8 @@ type Sent struct {
 	Name    string
 	Sent    int64 // events that the destination accepted
 	Refused int64 // refusals; the events are tried again, or are dead letters
+	// Refusal is the last answer to an event that was refused. Nil: none was.
+	Refusal error
 	// Err is the error of the last try. Nil: it was accepted, or there was nothing to send.
 	Err error
 	// Elsewhere says that another process sends to the destination.
@@ -138,6 +142,12 @@ func Start(ctx context.Context, cfg Config) (*Forwarder, error) {
 		return nil, err
 	}
 	for _, to := range cfg.Destinations {
+		if err := tryNow(ctx, cfg, to.Name); err != nil {
+			f.stop()
+			return nil, err
+		}
+	}
+	for _, to := range cfg.Destinations {
 		s := &sender{
 			cfg: cfg, to: to, db: pg.Sqlx(cfg.DB), box: outbox.New(cfg.DB, cfg.Schema), finishing: f.finishing,
 			token: rand.Int64(), size: firstSize, done: map[outbox.Position]bool{}, wake: make(chan struct{}, 1),
@@ -164,7 +174,8 @@ func (f *Forwarder) Wake() {
 var began = monotonic()
 
 // Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what
-// another process sends. It waits up to 3 s for events that an open transaction holds back.
+// another process sends. A destination that has just failed is not tried again before its pause is over. Finish waits
+// up to 3 s for events that an open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
 	f.work.Wait()
@@ -225,12 +236,15 @@ func (s *sender) loop(ctx context.Context) {
 			pause = awakePause
 		default:
 		}
-		s.wait(ctx, pause, until.IsZero())
+		if s.wait(ctx, pause, until.IsZero()) {
+			return
+		}
 	}
 }
 
-// wait waits for pause, or until it is woken.
-func (s *sender) wait(ctx context.Context, pause time.Duration, wakes bool) {
+// wait waits for pause, or until it is woken. It reports whether Finish was called during the pause of a destination
+// that fails: the next forwarder tries it again.
+func (s *sender) wait(ctx context.Context, pause time.Duration, wakes bool) (leaves bool) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	var finish chan struct{}
@@ -245,8 +259,10 @@ func (s *sender) wait(ctx context.Context, pause time.Duration, wakes bool) {
 	case <-timer.C:
 	case <-wake:
 	case <-finish:
+		return s.failures > 0
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // note records the result of a turn, logs when it changes, and returns how long to pause.

@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func (w *world) send() (total forward.Sent) {
 			w.t.Fatal(err)
 		}
 		sent := f.Finish()[0]
-		total.Err, total.Elsewhere = sent.Err, sent.Elsewhere
+		total.Err, total.Refusal, total.Elsewhere = sent.Err, cmp.Or(sent.Refusal, total.Refusal), sent.Elsewhere
 		total.Sent, total.Refused = total.Sent+sent.Sent, total.Refused+sent.Refused
 		var left int
 		if err := w.db.Get(&left, `select count(*) from prescient.event_consumer c
@@ -230,6 +231,27 @@ func TestARefusedEventHoldsBackItsSubjectAndNoOther(t *testing.T) {
 	w.want("received", w.receiver.received(), "a5")
 }
 
+func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.receiver.refuse("a1")
+	w.publish("a1", "b1", "a2")
+	if sent := w.send(); !errors.Is(sent.Refusal, event.ErrRefused) || sent.Err != nil {
+		t.Errorf("%+v", sent)
+	}
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() + interval '10 minutes' where try_at is not null")
+	if sent := w.send(); sent.Refused != 0 || sent.Refusal != nil {
+		t.Errorf("within the pause: %+v", sent)
+	}
+	w.cfg.Now = true
+	if sent := w.send(); sent.Refused == 0 || !errors.Is(sent.Refusal, event.ErrRefused) {
+		t.Errorf("%+v", sent)
+	}
+	w.receiver.refuse()
+	w.send()
+	w.want("received", w.receiver.received(), "b1 a1 a2")
+}
+
 func TestAnEventThatIsRefusedOftenBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -315,6 +337,32 @@ func TestADestinationThatIsDownRefusesNoEvent(t *testing.T) {
 	w.want("received", w.receiver.received(), "a1 b1")
 	if err := w.db.QueryRow("select failing_since, coalesce(error, '') from prescient.event_consumer").Scan(&since, &text); err != nil || since != nil || text != "" {
 		t.Errorf("%v, %q, %v", since, text, err)
+	}
+}
+
+func TestAForwarderThatFinishesDoesNotTryADestinationAgainBeforeItsPauseIsOver(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.receiver.down = errors.New("404 Not Found")
+	var tries []time.Time
+	w.receiver.before = func(context.Context, []event.Event) { tries = append(tries, time.Now()) }
+	w.publish("a1")
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the first try to be recorded", func() bool {
+		var failing bool
+		err := w.db.Get(&failing, "select failing_since is not null from prescient.event_consumer")
+		return err == nil && failing
+	})
+	if sent := f.Finish()[0]; !errors.Is(sent.Err, w.receiver.down) {
+		t.Errorf("%+v", sent)
+	}
+	for i := range tries[1:] { // on a busy machine
+		if pause := tries[i+1].Sub(tries[i]); pause < time.Second {
+			t.Errorf("tried again after %s", pause)
+		}
 	}
 }
 

@@ -20,6 +20,21 @@ import (
 // retryPage is how many refused events are tried at once, beside the messages that are due together for one recipient.
 const retryPage = 200
 
+// tryNow ends the pauses of the refused events of a destination, if Config.Now is set.
+func tryNow(ctx context.Context, cfg Config, destination string) error {
+	if !cfg.Now {
+		return nil
+	}
+	err := pgsql.InTx(ctx, pg.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pg.EventDeadNow.In(cfg.Schema), destination)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("end the pauses of destination %q: %w", destination, pg.ExplainMissing(err))
+	}
+	return nil
+}
+
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
 // once.
 func (s *sender) retry(ctx context.Context) (more bool, err error) {
@@ -61,6 +76,7 @@ func (s *sender) settleRetry(
 			continue
 		default:
 			again, texts = append(again, l.Number), append(texts, plain.ErrorText(err))
+			s.sent.Refusal = err
 		}
 		if l.Subject != "" {
 			subjects = append(subjects, l.Subject)
