@@ -50,7 +50,7 @@ type Config struct {
 
 // Known is a finding that was told, or is silenced.
 type Known struct {
-	// Finding is its name: the condition and, if it is about a job, a slash and the job.
+	// Finding is its name, see health.Finding.Name.
 	Finding string
 	Text    string
 	// Since is when the finding appeared. Zero: it is silenced, and has not appeared.
@@ -61,14 +61,6 @@ type Known struct {
 	SilencedUntil time.Time
 	// By and Because say who has silenced it and why.
 	By, Because string
-}
-
-// Name returns the name of a finding.
-func Name(f health.Finding) string {
-	if f.Job == "" {
-		return f.Condition
-	}
-	return f.Condition + "/" + f.Job
 }
 
 // Tell looks at the state, and writes messages about what has changed since the last look. It does nothing if another
@@ -180,10 +172,10 @@ func (c Config) merge(findings []health.Finding) map[string]string {
 		if f.Remedy != "" {
 			text += fmt.Sprintf("\nsee to it with: %s %s", c.Self, f.Remedy)
 		}
-		if before := texts[Name(f)]; before != "" {
+		if before := texts[f.Name()]; before != "" {
 			text = before + "\n" + text
 		}
-		texts[Name(f)] = text
+		texts[f.Name()] = text
 	}
 	return texts
 }

@@ -18,32 +18,40 @@ type Condition struct {
 	// threshold is the default threshold.
 	threshold float64
 	judge     func(r *Report, threshold float64) []Finding
-	about     about
+	about     subject
 }
 
-// about says what the findings of a condition are about.
-type about int
+// subject says what the findings of a condition are about.
+type subject int
 
 const (
-	aboutAll    about = iota // no job
-	aboutJob                 // one job each
-	aboutEither              // one job, or no job
+	aboutAll    subject = iota // nothing that has a name
+	aboutJob                   // one job each
+	aboutEither                // one job, or no job
+	aboutOne                   // one destination, consumer or receiver each
 )
 
-// Named returns the condition of a finding by its name: the condition, and a slash and the job if the finding is about
-// a job. The error says what is wrong with the name.
-func Named(finding string) (c Condition, job string, err error) {
-	name, job, ofJob := strings.Cut(finding, "/")
-	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
-	switch {
-	case i < 0:
-		return c, "", fmt.Errorf("there is no condition %q; they are %s", name, strings.Join(Names(), ", "))
-	case Conditions[i].about == aboutAll && ofJob:
-		return c, "", fmt.Errorf("a finding %s is not about one job: leave out /%s", name, job)
-	case Conditions[i].about == aboutJob && job == "" || ofJob && job == "":
-		return c, "", fmt.Errorf("a finding %s is about one job: name it, as in %s/JOB", name, name)
+// Named returns the finding of a name, without its text. The error says what is wrong with the name. See Finding.Name.
+func Named(name string) (f Finding, err error) {
+	condition, of, has := strings.Cut(name, "/")
+	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == condition })
+	if i < 0 {
+		return f, fmt.Errorf("there is no condition %q; they are %s", condition, strings.Join(Names(), ", "))
 	}
-	return Conditions[i], job, nil
+	f.Condition = condition
+	switch about := Conditions[i].about; {
+	case about == aboutAll && has:
+		return f, fmt.Errorf("a finding %s is not about one job: leave out /%s", condition, of)
+	case about == aboutOne && of == "":
+		return f, fmt.Errorf("a finding %s is about one of them: name it, as in %s/NAME", condition, condition)
+	case about == aboutOne:
+		f.About = of
+	case about == aboutJob && of == "" || has && of == "":
+		return f, fmt.Errorf("a finding %s is about one job: name it, as in %s/JOB", condition, condition)
+	default:
+		f.Job = of
+	}
+	return f, nil
 }
 
 // Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
@@ -82,7 +90,7 @@ var Conditions = []Condition{
 	},
 	{
 		"destinations", "a destination that fails or refuses events, or whose events have waited for longer than THRESHOLD",
-		"duration", (30 * time.Minute).Seconds(), behind, aboutAll,
+		"duration", (30 * time.Minute).Seconds(), behind, aboutOne,
 	},
 	{
 		"paused", "a job or a rule with due rows, or a schedule with past instants, that has been paused for longer than " +
@@ -91,11 +99,11 @@ var Conditions = []Condition{
 	},
 	{
 		"receivers", "more than THRESHOLD receivers that a rule or a schedule notifies, and that no run has in its settings",
-		"", 0, unknownReceivers, aboutAll,
+		"", 0, unknownReceivers, aboutOne,
 	},
 	{
 		"unread", "a consumer that reads the outbox itself, and has not read an event for longer than THRESHOLD",
-		"duration", (7 * 24 * time.Hour).Seconds(), unread, aboutAll,
+		"duration", (7 * 24 * time.Hour).Seconds(), unread, aboutOne,
 	},
 	{
 		"dead-letters", "more than THRESHOLD events that were given up, because their destination refused them", "", 0,

@@ -34,7 +34,7 @@ func behind(r *Report, threshold float64) (list []Finding) {
 		if b.Refused.N > 0 {
 			waits = append(waits, b.Refused.Of("refused event is", "refused events are")+" tried again")
 		}
-		text := fmt.Sprintf("%s%s) is behind: %s, the oldest since %s", ofDestination(b.Name), b.Address,
+		text := fmt.Sprintf("destination %s (%s) is behind: %s, the oldest since %s", b.Name, b.Address,
 			strings.Join(waits, ", and "), r.since(b.Since))
 		switch {
 		case failing && b.Error != "":
@@ -44,17 +44,10 @@ func behind(r *Report, threshold float64) (list []Finding) {
 			text += ". No process forwards: events leave at the end of a run, in a daemon, and by events forward. " +
 				"If the settings have the destination no more, forget it with events forget " + spoken.Word(b.Name)
 		}
-		list = append(list, r.found(true, "events forward", "%s", text)...)
+		list = append(list, about(b.Name, r.found(true, "events forward", "%s", text))...)
 	}
 	return list
 }
-
-// ofDestination begins the text of a finding about a destination. Its address follows.
-func ofDestination(name string) string { return "destination " + name + " (" }
-
-// IsOfDestination reports whether a text of findings is about a destination. All destinations that are behind are told
-// under one name.
-func IsOfDestination(text, name string) bool { return strings.Contains(text, ofDestination(name)) }
 
 // unknownReceivers tells receivers that rules or schedules notify and that no run has.
 func unknownReceivers(r *Report, threshold float64) (list []Finding) {
@@ -64,10 +57,10 @@ func unknownReceivers(r *Report, threshold float64) (list []Finding) {
 			messages = fmt.Sprintf("%s in the outbox, the oldest since %s, which no person gets",
 				u.Messages.Of("message for it is", "messages for it are"), r.since(u.Since))
 		}
-		list = append(list, r.found(float64(len(r.receivers)) > threshold, "receivers list",
+		list = append(list, about(u.Name, r.found(float64(len(r.receivers)) > threshold, "receivers list",
 			"no run has a receiver %s, and %s it: %s. Add the receiver to receivers in the settings of the runs, "+
 				"or correct its name in notify. A new receiver gets the messages that are written from then on",
-			u.Name, spoken.List(u.Of)+spoken.Noun(len(u.Of), " notifies", " notify"), messages)...)
+			u.Name, spoken.List(u.Of)+spoken.Noun(len(u.Of), " notifies", " notify"), messages))...)
 	}
 	return list
 }
@@ -75,10 +68,10 @@ func unknownReceivers(r *Report, threshold float64) (list []Finding) {
 // unread tells a consumer for which the outbox keeps old events.
 func unread(r *Report, threshold float64) (list []Finding) {
 	for _, u := range r.unread {
-		list = append(list, r.found(r.Now.Sub(u.Since).Seconds() > threshold, "events consumers",
+		list = append(list, about(u.Name, r.found(r.Now.Sub(u.Since).Seconds() > threshold, "events consumers",
 			"consumer %s of the outbox has not read what was written since %s. The outbox, of %d MB, keeps these events. "+
 				"Let it read them, or forget it with events forget %s", spoken.Word(u.Name), r.since(u.Since), u.Bytes>>20,
-			spoken.Word(u.Name))...)
+			spoken.Word(u.Name)))...)
 	}
 	return list
 }

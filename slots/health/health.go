@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -60,6 +61,25 @@ type Finding struct {
 	Remedy string `json:"remedy"`
 	// Job is the job that the finding is about. Empty if it is not about one job.
 	Job string `json:"job"`
+	// About is the destination, the consumer or the receiver that the finding is about. Empty if it is about none.
+	About string `json:"about"`
+}
+
+// Name returns the name by which a finding is told and silenced: the condition and, if the finding is about a job, a
+// destination, a consumer or a receiver, a slash and its name.
+func (f Finding) Name() string {
+	if name := cmp.Or(f.Job, f.About); name != "" {
+		return f.Condition + "/" + name
+	}
+	return f.Condition
+}
+
+// about makes findings be about a destination, a consumer or a receiver.
+func about(name string, found []Finding) []Finding {
+	for i := range found {
+		found[i].About = name
+	}
+	return found
 }
 
 // of makes findings be about a job.

@@ -11,13 +11,15 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/alert"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // Silence tells no person of a finding for a while.
 type Silence struct {
-	Finding string        `json:"finding"` // the condition and, if the finding is about one job, a slash and the job
+	Finding string        `json:"finding"` // the condition; a slash and the job, destination, consumer or receiver follow
 	For     duration.Text `json:"for"`     // default: 1h
 	Because string        `json:"because"`
 }
@@ -30,7 +32,7 @@ var silenceForm = form(Form{
 	Title: "Silence a finding", Verb: "Silence",
 	Lead: "No message tells the finding for a while. These pages and status still show it.",
 	Fields: []Field{
-		{Name: "finding", Label: "Finding", Hint: "Such as gave-up, or failing/order.late about one job.", Required: true},
+		{Name: "finding", Label: "Finding", Hint: "Such as gave-up, failing/order.late or destinations/partner.", Required: true},
 		{Name: "for", Label: "For", Hint: "Such as 30m, 2h or 7d.", Default: duration.Format(DefaultSilence)},
 		becauseField,
 	},
@@ -65,11 +67,26 @@ func (tx Tx) knowFinding(ctx context.Context, finding string) error {
 	if err != nil || known.Finding != "" {
 		return err
 	}
-	_, job, err := health.Named(finding)
-	if err != nil {
+	f, err := health.Named(finding)
+	switch {
+	case err != nil:
 		return &RefusedError{err.Error()}
+	case f.About == "":
+		return tx.requireJob(ctx, f.Job)
+	case f.Condition == "receivers":
+		return tx.requireUnknown(ctx, f.About)
 	}
-	return tx.requireJob(ctx, job)
+	_, err = outbox.New(tx.DB, tx.Schema).Left(ctx, tx.Tx, f.About)
+	return ForgetConsumer{f.About}.explain(ctx, tx, err)
+}
+
+// requireUnknown returns an error unless a rule or a schedule notifies a receiver that no run has.
+func (tx Tx) requireUnknown(ctx context.Context, receiver string) error {
+	list, err := tx.Ledger.In(tx.Tx).UnknownReceivers(ctx)
+	if err != nil || slices.ContainsFunc(list, func(u ledger.UnknownReceiver) bool { return u.Name == receiver }) {
+		return err
+	}
+	return refusef("each receiver %s that a rule or a schedule notifies is in the settings of a run", spoken.Word(receiver))
 }
 
 // alertOf returns a finding that was told or is silenced, or the zero value.
@@ -99,7 +116,7 @@ func (tx Tx) silence(ctx context.Context, finding string, span time.Duration, be
 
 // Silenced reports on Silence and EndSilence.
 type Silenced struct {
-	Finding       string     `json:"finding"`        // the condition and, if it is about a job, a slash and the job
+	Finding       string     `json:"finding"`        // the condition; a slash and the job, destination, consumer or receiver follow
 	SilencedUntil *time.Time `json:"silenced_until"` // UTC; null: it was not silenced
 	ended         bool
 }

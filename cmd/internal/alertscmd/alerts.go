@@ -62,9 +62,10 @@ func newCmdSilence(f *factory.Factory) *cobra.Command {
 		Use:   "silence FINDING",
 		Short: "Tell no person of a finding for a while",
 		Long: `Tell no person of a finding of "status" for a while. FINDING is the condition and, if the finding is about
-one job, a slash and the job. "alerts list" has those that were told. "status --check" still finds it. --for 0s ends the
-silence.`,
-		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"`,
+one job, a destination, a consumer or a receiver, a slash and its name. "alerts list" has those that were told.
+"status --check" still finds it. --for 0s ends the silence.`,
+		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"
+  prescient alerts silence destinations/receiver:mail --because "the mail server moves"`,
 		Args:    cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Finding, a.For = args[0], duration.Text(span)

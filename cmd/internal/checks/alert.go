@@ -100,8 +100,9 @@ func (b *Bound) findings(ctx context.Context, f *factory.Factory) []alert.Known 
 // told.
 func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 	own := message.Consumer(f.Config().Alerts.Receiver)
+	is := health.Finding{Condition: "destinations", About: destination}.Name()
 	return destination != own && slices.ContainsFunc(list, func(k alert.Known) bool {
-		return !k.ToldAt.IsZero() && health.IsOfDestination(k.Text, destination)
+		return !k.ToldAt.IsZero() && k.Finding == is
 	})
 }
 

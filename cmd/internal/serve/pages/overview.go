@@ -19,7 +19,6 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/alert"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -62,7 +61,7 @@ type finding struct {
 }
 
 // Silence returns the address of the form that silences the finding.
-func (f finding) Silence() string { return link("/do/silence", "finding", alert.Name(f.Finding)) }
+func (f finding) Silence() string { return link("/do/silence", "finding", f.Name()) }
 
 // Ack returns the address of the form that acknowledges the rows of the finding. Empty: it has none.
 func (f finding) Ack() string {
