@@ -21,7 +21,7 @@ import (
 )
 
 // CancelFilter selects waiting checks to cancel together. Zero fields do not narrow. It selects
-// anonymous checks, but never the checks of schedules.
+// anonymous checks, but never the checks of schedules, and those of a rule only if JobExec names it.
 type CancelFilter struct {
 	JobExec    string
 	EntityName string
@@ -102,6 +102,8 @@ type CancelCount struct {
 	Until time.Time
 	// Digest tells these checks from as many others.
 	Digest string
+	// Stay are the checks of rules that the other fields select, and that stay because no job is named.
+	Stay int64
 }
 
 // CountCancel counts the waiting checks that [Client.CancelMany] would end.
@@ -110,7 +112,7 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (f
 		return found, fmt.Errorf("count the checks to cancel: %w", err)
 	}
 	var newest sql.NullTime
-	if err := c.row(ctx, db, pg.CancelCount, f.args(), &found.Checks, &newest, &found.Digest); err != nil {
+	if err := c.row(ctx, db, pg.CancelCount, f.args(), &found.Checks, &newest, &found.Digest, &found.Stay); err != nil {
 		return CancelCount{}, fmt.Errorf("count the checks to cancel: %w", err)
 	}
 	if newest.Valid {

@@ -1,6 +1,6 @@
 -- Cancels up to $7 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
 -- ($3), a group ($4) and fields of the payload ($5) that were enqueued before $6. Nulls do not narrow,
--- and checks of schedules stay. It begins behind a position, which is a slot ($8), a job number ($9)
+-- and checks of schedules stay, as those of rules do without a job. It begins behind a position, which is a slot ($8), a job number ($9)
 -- and an id ($10): from the first slot, the statement would read everything again that the caller has
 -- walked past. It leaves a row that another transaction has locked: waiting could deadlock with a
 -- transaction that writes the same rows in another order. It returns how many rows it cancelled, how
@@ -12,6 +12,7 @@ with picked as materialized (
     from prescient.future_job f
     where f.job is distinct from (select prescient.find_job('schedule'))
         and ($1::text is null or f.job = (select prescient.find_job($1)))
+        and ($1::text is not null or (f.job = any (array(select prescient.find_job(r.name) from prescient.rule r))) is not true)
         and ($2::text is null or f.entity_name = $2)
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)

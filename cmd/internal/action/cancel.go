@@ -98,10 +98,7 @@ func (c Cancel) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	if w.Rows == 1 {
 		plan.Text += ": " + w.Job + " in slot " + clock(w.First)
 	}
-	if w.Stay > 0 {
-		plan.Warnings = append(plan.Warnings, spoken.Count(w.Stay, "check of a rule stays", "checks of rules stay")+
-			": give the name of the rule as the job to cancel it")
-	}
+	plan.Warnings = staying(w.Stay)
 	if w.Rows == 0 {
 		return plan, tx.requireJob(ctx, c.JobExec)
 	}
@@ -110,6 +107,16 @@ func (c Cancel) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	}
 	plan.Warnings = append(plan.Warnings, tx.again(ctx, c.JobExec)...)
 	return plan, nil
+}
+
+// staying warns of the checks of rules that stay.
+func staying(checks int64) []string {
+	if checks == 0 {
+		return nil
+	}
+	return []string{spoken.Count(checks, "check of a rule stays", "checks of rules stay") +
+		", because rules keep them in step with their tables: give the name of the rule as the job to cancel " +
+		spoken.Noun(checks, "it", "them")}
 }
 
 func (c Cancel) do(ctx context.Context, tx Tx) (Report, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // CancelMany ends the waiting checks that all given fields select as cancelled. At least one field
-// must be given. It goes on when Do has returned.
+// must be given. Without a job, those of rules stay. It goes on when Do has returned.
 type CancelMany struct {
 	JobExec    string `json:"job_exec"`
 	EntityName string `json:"entity_name"`
@@ -30,7 +30,7 @@ var cancelManyForm = form(Form{
 	Path: "cancel-many", Summary: "End the waiting checks that a filter selects",
 	Title: "Cancel many checks", Verb: "Cancel",
 	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
-		"Those of schedules stay.",
+		"Those of schedules stay, and without a job those of rules.",
 	Fields: []Field{
 		{Name: "job", Label: "Job", Hint: "Empty: every job."},
 		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
@@ -108,6 +108,7 @@ func (c CancelMany) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		return plan, err
 	}
 	plan.Rows, plan.Nothing, plan.Fingerprint = found.Checks, found.Checks == 0, found.Digest
+	plan.Warnings = staying(found.Stay)
 	if plan.Nothing {
 		plan.Text = "No check waits that it would cancel: " + c.Target()
 		return plan, tx.requireJob(ctx, c.JobExec)
@@ -118,7 +119,7 @@ func (c CancelMany) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		plan.Text = fmt.Sprintf("Cancels the %d earliest of %s%s", c.Limit,
 			spoken.Count(found.Checks, "waiting check", "waiting checks"), c.narrowed())
 	}
-	plan.Warnings = append([]string{goesOn}, tx.again(ctx, c.JobExec)...)
+	plan.Warnings = append(append(plan.Warnings, goesOn), tx.again(ctx, c.JobExec)...)
 	plan.Until = bound(c.Until, found.Until, tx.now())
 	c.Until = found.Until
 	plan.Bounded = c

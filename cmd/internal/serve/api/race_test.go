@@ -148,17 +148,23 @@ func TestOtherChecksThanThoseOfThePreviewAreNotCancelledOrPutBack(t *testing.T) 
 // The checks of rules stay if no job is named, so the preview does not count them.
 func TestTheChecksOfARuleAreCancelledOnlyByItsName(t *testing.T) {
 	t.Parallel()
-	const stays = "1 check of a rule stays: give the name of the rule as the job to cancel it"
+	const stays = "1 check of a rule stays, because rules keep them in step with their tables: give the name of the rule as the job to cancel it"
 	for name, c := range map[string]struct {
-		body, result string
-		rows         int64
-		nothing      bool
-		warns        string
+		action, body, result string
+		rows                 int64
+		nothing              bool
+		warns                string
 	}{
-		"no job":  {`{"entity_name": "order", "entity_key": "1"}`, "1 check was cancelled", 1, false, stays},
-		"nothing": {`{"entity_name": "order", "entity_key": "2"}`, "", 0, true, stays},
+		"no job":            {"cancel", `{"entity_name": "order", "entity_key": "1"}`, "1 check was cancelled", 1, false, stays},
+		"nothing":           {"cancel", `{"entity_name": "order", "entity_key": "2"}`, "", 0, true, stays},
+		"many":              {"cancel-many", `{"entity_name": "order", "entity_key": "1*"}`, "1 check was cancelled", 1, false, stays},
+		"many, and nothing": {"cancel-many", `{"entity_name": "order", "entity_key": "2*"}`, "", 0, true, stays},
+		"many of the job": {
+			"cancel-many", `{"entity_name": "order", "entity_key": "1", "job_exec": "late"}`,
+			"1 check was cancelled. late is a rule", 1, false, "late is a rule",
+		},
 		"the job": {
-			`{"entity_name": "order", "entity_key": "1", "job_exec": "late"}`,
+			"cancel", `{"entity_name": "order", "entity_key": "1", "job_exec": "late"}`,
 			"1 check was cancelled. late is a rule", 1, false, "late is a rule",
 		},
 	} {
@@ -169,14 +175,14 @@ func TestTheChecksOfARuleAreCancelledOnlyByItsName(t *testing.T) {
 			w.DB.MustExec(`select prescient.rule_wait('late', 'order', k, clock_timestamp() + interval '1 hour')
 				from unnest(array['1', '2']) as k`)
 			w.enqueue("ok", w.Now().Add(time.Hour), "1")
-			plan := w.preview("cancel", c.body)
+			plan := w.preview(c.action, c.body)
 			if plan.Rows != c.rows || plan.Nothing != c.nothing || !strings.Contains(strings.Join(plan.Warnings, " "), c.warns) {
 				t.Errorf("the preview is %+v", plan)
 			}
 			if c.nothing {
 				return
 			}
-			done := w.begin("cancel", c.body)
+			done := w.do(c.action, c.body)
 			if !strings.HasPrefix(done.Result, c.result) {
 				t.Errorf("the result is %q", done.Result)
 			}
