@@ -40,7 +40,7 @@ do: it prints 0 and exits 0, so that a repeated command succeeds.
 
 Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key,
 --group and --payload select. --job JOB is the same as JOB. It includes anonymous checks, but never
-the checks of schedules.
+the checks of schedules, and those of a rule only if JOB is its name.
 Without --yes it only prints their number, and the --until that leaves out checks that are enqueued
 later. Checks that a transaction had enqueued by then, and commits later, are cancelled, too. It ends 1,000 checks in
 each transaction. It skips and counts a check that another transaction has locked.
