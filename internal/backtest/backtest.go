@@ -260,10 +260,11 @@ func (t *test) row(r past) error {
 		}
 	}
 	if t.over != nil && waits {
-		t.recovered(r, alarmed)
+		t.follow(t.over, r, len(t.rule.Rule.Steps), alarmed)
 	}
-	if t.met != nil && waits && !alarmed {
-		t.inTime(r)
+	// A row that was always done has never waited.
+	if always := r.done.Valid && r.done.Time.Year() <= 1; t.met != nil && waits && !alarmed && !always {
+		t.follow(t.met, r, len(t.rule.Rule.Steps)+1, true)
 	}
 	return nil
 }
@@ -320,46 +321,23 @@ func (t *test) fire(of *tally, f Fired) {
 	}
 }
 
-// recovered counts a row for Rule.Recovered. alarmed tells that a step has fired.
-func (t *test) recovered(r past, alarmed bool) {
-	month := t.over.month(r.since)
+// follow counts a row for Rule.Recovered or Rule.Met, and index is its place behind the steps. follows tells that it
+// follows once the row is done.
+func (t *test) follow(of *tally, r past, index int, follows bool) {
+	month := of.month(r.since)
 	ended := r.done.Valid && !r.done.Time.After(t.cfg.Now)
-	was, recorded := r.fired[rule.RecoveredStep]
-	at := r.done.Time
-	if recorded && !ended {
-		at = was.at
-	}
-	if !recorded && (!alarmed || !ended) {
+	was, recorded := r.fired[of.Name]
+	if !recorded && (!follows || !ended) {
 		month.end(ended, !r.doneNow && r.about)
 		return
 	}
-	month.add(1, recorded)
-	t.record.lacks(t.over, r.key, recorded)
-	t.fire(t.over, Fired{
-		Key: r.key, Due: at.UTC(), Slot: t.cfg.Grid.Ceil(at).UTC(), Number: 1, index: len(t.rule.Rule.Steps),
-	})
-}
-
-// inTime counts a row for which no step has fired for Rule.Met. One that was always done has never waited.
-func (t *test) inTime(r past) {
-	if r.done.Valid && r.done.Time.Year() <= 1 {
-		return
-	}
-	month := t.met.month(r.since)
-	was, recorded := r.fired[rule.MetStep]
-	at := r.done.Time
-	switch ended := r.done.Valid && !at.After(t.cfg.Now); {
-	case recorded && !ended:
-		at = was.at
-	case !ended:
-		month.end(false, !r.doneNow && r.about)
-		return
+	at := was.at
+	if ended {
+		at = r.done.Time
 	}
 	month.add(1, recorded)
-	t.record.lacks(t.met, r.key, recorded)
-	t.fire(t.met, Fired{
-		Key: r.key, Due: at.UTC(), Slot: t.cfg.Grid.Ceil(at).UTC(), Number: 1, index: len(t.rule.Rule.Steps) + 1,
-	})
+	t.record.lacks(of, r.key, recorded)
+	t.fire(of, Fired{Key: r.key, Due: at.UTC(), Slot: t.cfg.Grid.Ceil(at).UTC(), Number: 1, index: index})
 }
 
 func (t *test) report() Report {
