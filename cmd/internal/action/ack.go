@@ -31,8 +31,8 @@ var ackForm = form(Form{
 	Title: "Acknowledge failed checks", Verb: "Acknowledge",
 	Lead: "Checks that were given up, and that no operator will retry, are no problem any more. They stay in history.",
 	Fields: []Field{
-		{Name: "job", Label: "Job", Hint: "Empty: every job."},
-		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
 		{Name: "key", Label: "Key", Hint: "Empty: every key."},
 		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
 		{Name: "since", Label: "Given up since", Hint: pastHint},

@@ -32,8 +32,8 @@ var cancelManyForm = form(Form{
 	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
 		"Those of schedules stay, and without a job those of rules.",
 	Fields: []Field{
-		{Name: "job", Label: "Job", Hint: "Empty: every job."},
-		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
 		{Name: "key", Label: "Key", Hint: "* stands for any text, such as 42-*. Empty: every key."},
 		{Name: "group", Label: "Group", Hint: "Empty: every group."},
 		{

@@ -37,7 +37,7 @@ var catchUpForm = form(Form{
 			{string(slots.ModeDefer), "defer: move them to coming slots, unchecked"},
 			{string(slots.ModeExpire), "expire: end rows past the deadline of their job"},
 		}},
-		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
 		{Name: "since", Label: "From slot", Hint: pastHint},
 		{Name: "until", Label: "Up to slot", Hint: pastHint},
 		{Name: "limit", Label: "Maximum number of rows", Hint: "Empty: all."},

@@ -20,7 +20,7 @@ var forgetConsumerForm = form(Form{
 	Path: "forget-consumer", Summary: "Forget a consumer of the outbox",
 	Title: "Forget a consumer", Verb: "Forget",
 	Lead:   "The outbox no longer keeps events for the consumer. This cannot be undone.",
-	Fields: []Field{{Name: "consumer", Label: "Consumer", Required: true, Fixed: true}},
+	Fields: []Field{{Name: "consumer", Label: "Consumer", Required: true, Fixed: true, Names: Consumers}},
 }, func(in *Input) ForgetConsumer { return ForgetConsumer{Consumer: in.Text("consumer")} })
 
 // Name returns "forget consumer".

@@ -73,10 +73,23 @@ func form[A Action](f Form, enter func(in *Input) A) *Form {
 type Field struct {
 	Name, Label, Hint string
 	Options           []Option
+	Names             Named // the names that the page offers; empty: none
 	Required, Fixed   bool
 	Many              bool // it has several values, which a list gives
 	Default           string
 }
+
+// Named is a kind of thing that has a name.
+type Named string
+
+// The kinds whose names a form offers.
+const (
+	Jobs      Named = "jobs"
+	Entities  Named = "entities"
+	Schedules Named = "schedules"
+	Rules     Named = "rules"
+	Consumers Named = "consumers"
+)
 
 // Option is a value to choose, with its text.
 type Option struct{ Value, Text string }
@@ -88,11 +101,11 @@ const (
 
 // The fields of several forms.
 var (
-	jobField  = Field{Name: "job", Label: "Job", Required: true, Fixed: true}
-	nameField = Field{Name: "name", Label: "Entity", Required: true, Fixed: true}
+	jobField  = Field{Name: "job", Label: "Job", Required: true, Fixed: true, Names: Jobs}
+	nameField = Field{Name: "name", Label: "Entity", Required: true, Fixed: true, Names: Entities}
 	keyField  = Field{Name: "key", Label: "Key", Required: true, Fixed: true}
 	itemField = Field{Name: "item", Label: "Item", Fixed: true}
-	idField   = Field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
+	idField   = Field{Name: "id", Label: "Schedule", Required: true, Fixed: true, Names: Schedules}
 	anyJob    = Field{Name: "job", Label: "Job", Fixed: true}
 	atField   = Field{Name: "at", Label: "New time", Hint: aheadHint, Required: true}
 )

@@ -18,7 +18,7 @@ var removeRuleForm = form(Form{
 	Title: "Remove a rule", Verb: "Remove",
 	Lead: "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. " +
 		"The table stays as it is.",
-	Fields: []Field{{Name: "rule", Label: "Rule", Required: true, Fixed: true}},
+	Fields: []Field{{Name: "rule", Label: "Rule", Required: true, Fixed: true, Names: Rules}},
 }, func(in *Input) RemoveRule { return RemoveRule{Rule: in.Text("rule")} })
 
 // Name returns "remove rule".

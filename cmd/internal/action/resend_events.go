@@ -23,8 +23,8 @@ func lettersOf(in *Input) Letters {
 
 // lettersFields are the fields of a form.
 var lettersFields = []Field{
-	{Name: "subject", Label: "Subject", Hint: "Such as the id of a schedule. Empty: every subject."},
-	{Name: "destination", Label: "Destination", Hint: "That refused them. Empty: every destination."},
+	{Name: "subject", Label: "Subject", Hint: "Such as the id of a schedule. Empty: every subject.", Names: Schedules},
+	{Name: "destination", Label: "Destination", Hint: "That refused them. Empty: every destination.", Names: Consumers},
 	{Name: "id", Label: "Event", Hint: "Its id. Empty: every event."},
 }
 

@@ -39,8 +39,8 @@ var retryForm = form(Form{
 	Lead: "Checks that were given up come back from history with a clean error count. " +
 		"If a key already waits, nothing changes for it.",
 	Fields: []Field{
-		{Name: "job", Label: "Job", Hint: "Empty: every job."},
-		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
 		{Name: "key", Label: "Key", Hint: "Empty: every key."},
 		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
 		{Name: "since", Label: "Given up since", Hint: pastHint},

@@ -77,8 +77,8 @@ func checkSelected[A Quick](s *Store, field string, list []A) error {
 	return nil
 }
 
-// planSelected plans an action for each member. The others than those it changes have ended or wait no longer: a warning
-// says so, and they stop no other. text returns the sentence for several members; that of one is the sentence of its own
+// planSelected plans an action for each member. A member that has ended, or that the action leaves as it is, stops no
+// other: a warning tells of it. text returns the sentence for several members. One member has the sentence of its own
 // plan.
 func planSelected[A Quick](
 	ctx context.Context, tx Tx, list []A, text func(rows int64, changes []A) (string, error),

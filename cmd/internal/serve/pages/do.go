@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -27,6 +28,7 @@ type filled struct {
 	action.Field
 	Value, Wrong string
 	Values       []string // of a field with many, which forms carry along
+	Offers       []string // names to choose from
 }
 
 // fill returns a field with what the request has for it.
@@ -119,10 +121,22 @@ func (p actions) showForm(
 		if input.Fixed && input.Value == "" {
 			continue
 		}
+		if !input.Fixed && f.Names != "" {
+			input.Offers = p.offer(r.Context(), f.Names)
+		}
 		v.Inputs = append(v.Inputs, input)
 	}
 	v.Do = "/do/" + d.Path + "?" + fixed(v.Inputs).Encode()
 	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
+}
+
+// offer returns names to choose from. A form works without them.
+func (p actions) offer(ctx context.Context, of action.Named) []string {
+	names, err := p.cfg.Board.Names(ctx, of)
+	if err != nil {
+		p.cfg.Logger.WarnContext(ctx, "a form offers no names", "of", of, "error", err)
+	}
+	return names
 }
 
 // fixed returns the values that a form does not ask for. They are part of its address.

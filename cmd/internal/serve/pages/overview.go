@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,15 +106,6 @@ func leads(f health.Finding) *way {
 		to = way{link("/job", "name", f.Job), "Show the job"}
 	}
 	return &to
-}
-
-// figure is a number of the first page that is not zero.
-type figure struct {
-	Name  string
-	Value template.HTML
-	Note  string
-	Mark  string // empty: it is no problem
-	Path  string
 }
 
 // overviews shows the first page of a store.
@@ -291,7 +281,7 @@ func (v overviewPage) figures() []figure {
 		{Name: "Paused", Value: count(len(v.Paused)), Note: "jobs", Mark: "warn", Path: "/jobs"},
 		{Name: "Schedules", Value: count(len(v.Schedules)), Note: "have missed something", Mark: "warn", Path: "/schedules"},
 	}
-	return slices.DeleteFunc(list, func(f figure) bool { return f.Value == "0" })
+	return shown(list)
 }
 
 // count is the value of a figure.

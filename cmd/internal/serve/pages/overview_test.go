@@ -57,7 +57,7 @@ func TestTheFiguresCountTheSlotsBeyondThoseListed(t *testing.T) {
 	v := newOverviewPage(board.Overview{Status: view.Status{Missed: many, MoreMissed: 2, LeftOpen: many, MoreOpen: 5}})
 	got := map[string]string{}
 	for _, f := range v.Figures {
-		got[f.Name] = string(f.Value)
+		got[f.Name] = fmt.Sprint(f.Value)
 	}
 	if got["Stranded"] != "1,005" || got["Missed"] != "1,002" {
 		t.Errorf("stranded %s, missed %s", got["Stranded"], got["Missed"])

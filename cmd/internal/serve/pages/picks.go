@@ -58,7 +58,7 @@ func newPicks(r *http.Request, does string, n int, row func(i int) (view.CheckDa
 			continue
 		}
 		value, _ := json.Marshal(action.Row{ID: c.ID, Key: c.Key}) // texts never fail
-		p.Picks[i] = pick{string(value), c.Key.String(), p.All}
+		p.Picks[i] = pick{string(value), c.String(), p.All}
 	}
 	return p
 }

@@ -87,6 +87,7 @@ func readSlot(b *board.Board, r *http.Request) (page, error) {
 		return page{}, err
 	}
 	v := slotPage{Slot: s, Gauge: newGauge(time.Duration(s.Took), time.Duration(s.Width))}
+	v.Figures = v.figures()
 	v.Jobs, v.listing, err = arrangePage(sortingOf(r), slotJobFields, s.Jobs, true, false, "The most rows first.")
 	return page{Title: "Slot " + spoken.Instant(at), Section: "Ledger", Content: v}, err
 }
@@ -94,8 +95,9 @@ func readSlot(b *board.Board, r *http.Request) (page, error) {
 type slotPage struct {
 	board.Slot
 	listing
-	Gauge gauge
-	Not   *board.NoSlotError // nil if it is a slot
+	Figures []figure
+	Gauge   gauge
+	Not     *board.NoSlotError // nil if it is a slot
 }
 
 type jobsPage struct {
@@ -140,6 +142,7 @@ const worstFirst = "state"
 type jobPage struct {
 	board.Job
 	listing
+	Figures    []figure
 	Sorted     bool      // the address gives the order of the table of slots
 	Chart      *jobChart // nil if there is nothing to draw
 	AheadChart *columns  // nil if no row waits
@@ -156,6 +159,7 @@ func readJob(b *board.Board, r *http.Request) (page, error) {
 		Job: j, Sorted: order.by != "", Chart: newJobChart(j.Slots), AheadChart: newAheadChart(j.Ahead),
 		WasRule: len(j.Slots) > 0 && !j.Registered && j.ServedAt == nil,
 	}
+	v.Figures = v.figures()
 	v.Slots, v.listing, err = arrangePage(order, jobSlotFields, j.Slots, true, false, "The newest first.")
 	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: v}, err
 }
@@ -177,6 +181,7 @@ func readRules(b *board.Board, r *http.Request) (page, error) {
 
 type rulePage struct {
 	board.Rule
+	Figures    []figure
 	AheadChart *columns // nil: there is nothing to draw
 }
 
@@ -201,7 +206,12 @@ func (p rulePage) Share(step string) int64 {
 
 func readRule(b *board.Board, r *http.Request) (page, error) {
 	v, err := b.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
-	return page{Title: cut(60, v.Name), Section: "Rules", Content: rulePage{v, newAheadChart(v.Ahead)}}, err
+	if err != nil {
+		return page{}, err
+	}
+	p := rulePage{Rule: v, AheadChart: newAheadChart(v.Ahead)}
+	p.Figures = p.figures()
+	return page{Title: cut(60, v.Name), Section: "Rules", Content: p}, nil
 }
 
 func readAdvice(b *board.Board, r *http.Request) (page, error) {

@@ -26,7 +26,7 @@ func ordered(_, _ board.JobLine) int { return 0 }
 
 var waitingFields = []field[view.Check]{
 	{name: "slot", text: "Slot", compare: byTime(func(c view.Check) *time.Time { return &c.NextCheckAt })},
-	{name: "entity", text: "Entity", compare: by(func(c view.Check) string { return c.EntityName + "\x00" + c.EntityKey })},
+	{name: "entity", text: "Entity", compare: by(func(c view.Check) string { return c.EntityName + " " + c.EntityKey })},
 	{name: "job", text: "Job", compare: by(func(c view.Check) string { return c.JobExec })},
 	{name: "state", text: "State", compare: by(func(c view.Check) string { return string(c.State) })},
 	{name: "checks", text: "Checks", number: true, compare: by(func(c view.Check) int { return c.CheckCount })},
@@ -37,7 +37,7 @@ var waitingFields = []field[view.Check]{
 var endedFields = []field[view.Ended]{
 	{name: "ended", text: "Ended", compare: byTime(func(e view.Ended) *time.Time { return &e.FinishedAt })},
 	{name: "outcome", text: "Outcome", compare: by(func(e view.Ended) string { return string(e.Outcome) })},
-	{name: "entity", text: "Entity", compare: by(func(e view.Ended) string { return e.EntityName + "\x00" + e.EntityKey })},
+	{name: "entity", text: "Entity", compare: by(func(e view.Ended) string { return e.EntityName + " " + e.EntityKey })},
 	{name: "job", text: "Job", compare: by(func(e view.Ended) string { return e.JobExec })},
 	{name: "slot", text: "Slot", compare: byTime(func(e view.Ended) *time.Time { return &e.Slot })},
 	{name: "late", text: "Late", number: true, compare: by(func(e view.Ended) int64 { return int64(e.Lateness) })},
