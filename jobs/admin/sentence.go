@@ -41,7 +41,7 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 	case "next":
 		return "checked" + check(e) + ": it asked for another check"
 	case "retry":
-		return "checked" + check(e) + ", and failed: " + e.Error
+		return "checked" + check(e) + ", and failed: " + spoken.Error(e.Error)
 	case "deferred":
 		return fmt.Sprintf("moved out of slot %s%s unchecked, by %s", slot, into(e), e.Runner)
 	case "rescheduled", "pushed_back":
@@ -89,7 +89,7 @@ func ended(e TimelineEntry, slot string) string {
 		text += ", called for " + instants(e.Instants)
 	}
 	if e.Error != "" {
-		text += ": " + e.Error
+		text += ": " + spoken.Error(e.Error)
 	}
 	if e.Found != "" {
 		text += ". The rule found: " + e.Found

@@ -19,9 +19,14 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 		job  ledger.JobStatus
 		want string
 	}{
-		"all gave up":                         {ledger.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
-		"all wait":                            {ledger.JobStatus{Failed: 3}, "jobs list --job x"},
-		"more gave up before than wait now":   {ledger.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
+		"all gave up":                       {ledger.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
+		"all wait":                          {ledger.JobStatus{Failed: 3}, "jobs list --job x"},
+		"more gave up before than wait now": {ledger.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
+		"a rule reads a dropped column": {
+			ledger.JobStatus{Failed: 3, Error: "read shop.orders for rule x: pq: column orders.shipped_at does not exist at position 8:45 (42703)"},
+			OtherColumn,
+		},
+		"the table of a rule is gone":         {ledger.JobStatus{Failed: 3, Error: "read shop.orders for rule x: pq: relation does not exist (42P01)"}, "doctor"},
 		"all gave up after they were retried": {ledger.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
 	} {
 		test.job.JobExec, test.job.LastSlot, test.job.LastChecked, test.job.LastFailed = "x", new(time.Unix(0, 0)), 3, 3

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -78,16 +80,30 @@ func lateOver(j *ledger.JobStatus, threshold float64) bool {
 func failures(r *Report, threshold float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		where := "jobs list"
-		if !retries(j) {
-			where = "jobs history --outcome failed"
-		}
-		found := r.found(failsOver(j, threshold) && which(j), where+" --job "+spoken.Word(j.JobExec),
+		found := r.found(failsOver(j, threshold) && which(j), seeTo(j),
 			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(instant(j.LastSlot)), r.since(instant(j.LastAt)), oneLine(j.Error))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
+}
+
+// OtherColumn is the remedy if a rule reads a column that its table does not have.
+const OtherColumn = "rules apply -f FILE  -- with the new name of the column in the file. " +
+	"If it was dropped, take it out of the file"
+
+// seeTo returns the remedy for a job that fails. If a rule cannot read its table, its rows say no more than the error.
+func seeTo(j *ledger.JobStatus) string {
+	reads := strings.Contains(j.Error, " for rule "+j.JobExec+": ")
+	switch {
+	case reads && strings.Contains(j.Error, "("+string(pqerror.UndefinedColumn)+")"):
+		return OtherColumn
+	case reads:
+		return "doctor"
+	case retries(j):
+		return "jobs list --job " + spoken.Word(j.JobExec)
+	}
+	return "jobs history --outcome failed --job " + spoken.Word(j.JobExec)
 }
 
 // instant returns the zero time for nil.

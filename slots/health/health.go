@@ -176,4 +176,4 @@ func seconds(s float64) string {
 }
 
 // oneLine returns an error in one line. It is not cut: its end often says what to do.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func oneLine(text string) string { return strings.Join(strings.Fields(spoken.Error(text)), " ") }

@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/health"
 )
 
 // rules finds rules whose triggers cannot do their work, those whose rows another job gets, and those
@@ -95,8 +96,7 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	}
 	if len(f.Columns) > 0 {
 		add(fmt.Sprintf("table %s has no %s, which the rule reads, so its checks fail", f.Table, spoken.List(f.Columns)),
-			"%s rules apply -f FILE  -- with the new name of the column in the file. If it was dropped, take it out of the file",
-			c.Name)
+			"%s %s", c.Name, health.OtherColumn)
 	}
 	if len(f.Swapped) > 0 {
 		add(fmt.Sprintf("its triggers read another column of table %s than %s, which had the name before", f.Table,

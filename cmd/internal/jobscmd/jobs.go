@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/seq"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -105,7 +106,7 @@ func waitingTable(f *factory.Factory, list []view.Check) error {
 	return output.Rows(f.Printer, list, header, func(v view.Check) table.Row {
 		return table.Row{
 			v.NextCheckAt, string(v.State), v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount,
-			v.LastError,
+			spoken.Error(v.LastError),
 		}
 	})
 }

@@ -161,7 +161,7 @@ func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule,
 			{"version", v.Version},
 			{"dropped", v.Dropped},
 			{"errors in a row", v.ErrorCount},
-			{"last error", v.LastError},
+			{"last error", spoken.Error(v.LastError)},
 			{"created", v.CreatedAt},
 			{"updated", v.UpdatedAt},
 		}, append(actRows(s), rows...)...)...)
@@ -204,7 +204,7 @@ func presentError(v scheduleapi.View) string {
 	if v.ErrorCount == 0 {
 		return ""
 	}
-	return v.LastError
+	return spoken.Error(v.LastError)
 }
 
 // stateText returns the state of a schedule, and whether it publishes, for a person.

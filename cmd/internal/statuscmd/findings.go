@@ -35,7 +35,7 @@ func printJobs(f *factory.Factory, v view.Status) error {
 	if len(failed) > 0 {
 		header := table.Row{"FAILED", "OF", "GAVE UP", "NEWEST SLOT", "JOB", "ERROR"}
 		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(failed), failed, header, func(j ledger.JobStatus) table.Row {
-			return table.Row{j.Failed, j.Checked, j.GaveUp, j.LastSlot, j.JobExec, j.Error}
+			return table.Row{j.Failed, j.Checked, j.GaveUp, j.LastSlot, j.JobExec, spoken.Error(j.Error)}
 		}))
 	}
 	if len(limited) > 0 {

@@ -152,7 +152,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 func lastRun(v view.Status) string {
 	r := v.LastRun
 	if r == nil {
-		return "none"
+		return "no slot has been run yet: begin with \"run\" from cron, or with the daemon"
 	}
 	at := r.OpenedAt
 	if r.FinishedAt != nil {

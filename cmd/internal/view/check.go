@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/payload"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -91,12 +92,12 @@ func NewEndedCheck(e admin.HistoryRow) Ended {
 // Why returns the error that ended the check, or the error of an earlier attempt.
 func (v Ended) Why() string {
 	if v.Acked != nil {
-		return fmt.Sprintf("%s (acknowledged by %s: %s)", v.LastError, v.Acked.By, v.Acked.Because)
+		return fmt.Sprintf("%s (acknowledged by %s: %s)", spoken.Error(v.LastError), v.Acked.By, v.Acked.Because)
 	}
 	if v.Outcome == jobs.OutcomeFailed || v.LastError == "" {
-		return v.LastError
+		return spoken.Error(v.LastError)
 	}
-	return "earlier: " + v.LastError
+	return "earlier: " + spoken.Error(v.LastError)
 }
 
 // NewCheck returns a waiting check as JSON.
