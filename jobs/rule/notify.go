@@ -3,7 +3,10 @@ package rule
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	htmltemplate "html/template"
+	"io"
 	"slices"
 	"strings"
 	"text/template"
@@ -22,6 +25,9 @@ type Notify struct {
 	// Text is the message, as a template of package text/template. Its values are those of the data of an event, such as
 	// {{.key}} and {{.payload.customer}}. Defaults to a sentence with all of them.
 	Text string `json:"text,omitempty"`
+	// HTML is a template of package html/template with the same values, for a part of a mail beside the text. Empty: a
+	// mail has the text alone.
+	HTML string `json:"html,omitempty"`
 	// To is a template of the recipient. Empty: the receiver says who gets the message.
 	To string `json:"to,omitempty"`
 	// Digest is when the message is sent together with others to the same recipient: "slot", a duration such as 1h, or a
@@ -30,11 +36,11 @@ type Notify struct {
 }
 
 // notifyFields are the fields of a Notify in a file.
-var notifyFields = []string{"notify", "text", "to", "digest"}
+var notifyFields = []string{"notify", "text", "html", "to", "digest"}
 
 // texts returns the fields by their names in a file.
 func (n *Notify) texts() map[string]*string {
-	return map[string]*string{"notify": &n.Receiver, "text": &n.Text, "to": &n.To, "digest": &n.Digest}
+	return map[string]*string{"notify": &n.Receiver, "text": &n.Text, "html": &n.HTML, "to": &n.To, "digest": &n.Digest}
 }
 
 // check returns what is wrong, by field. payload has the columns that go with events.
@@ -51,10 +57,13 @@ func (n Notify) check(payload []string) map[string]string {
 	if problem := message.CheckReceiver(n.Receiver); problem != "" {
 		problems["notify"] = problem
 	}
-	for name, text := range map[string]string{"text": n.Text, "to": n.To} {
+	for name, text := range map[string]string{"text": n.Text, "html": n.HTML, "to": n.To} {
 		if problem := checkTemplate(name, text, payload); problem != "" {
 			problems[name] = problem
 		}
+	}
+	if problem := checkHTML(n.HTML); problem != "" && problems["html"] == "" {
+		problems["html"] = problem
 	}
 	if _, err := parseDigest(n.Digest); err != nil {
 		problems["digest"] = err.Error()
@@ -90,6 +99,18 @@ func checkTemplate(name, text string, payload []string) string {
 		}
 	}
 	return ""
+}
+
+// checkHTML returns why values cannot be escaped in a template of HTML. Empty: they can.
+func checkHTML(text string) string {
+	t, err := htmltemplate.New("html").Parse(text)
+	if err == nil {
+		err = t.Execute(io.Discard, map[string]any{})
+	}
+	if _, is := errors.AsType[*htmltemplate.Error](err); !is {
+		return "" // a template may need the values of a row
+	}
+	return strings.TrimPrefix(err.Error(), "html/template:")
 }
 
 // unquoted returns the name of a column that a file has as SQL.
@@ -178,6 +199,7 @@ func (d digest) after(at time.Time, p *page) time.Time {
 type notifier struct {
 	Notify
 	text, to *template.Template
+	html     *htmltemplate.Template // nil: none
 	digest   *digest
 }
 
@@ -189,6 +211,9 @@ func newNotifier(n Notify, otherwise string) *notifier {
 	c := &notifier{Notify: n, text: template.Must(template.New("text").Parse(otherwise))}
 	if t, err := template.New("text").Parse(cmp.Or(n.Text, otherwise)); err == nil {
 		c.text = t
+	}
+	if n.HTML != "" {
+		c.html, _ = htmltemplate.New("html").Parse(n.HTML)
 	}
 	c.to, _ = template.New("to").Parse(n.To)
 	c.digest, _ = parseDigest(n.Digest)
@@ -221,6 +246,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	values := p.values(data)
 	m := messageData{stepData: data}
 	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
+	m.HTML = n.htmlOf(values)
 	m.About = eventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
 	if m.Text == "" {
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
@@ -238,6 +264,15 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 		Source: p.Source, Type: message.Type(n.Receiver), Subject: Subject(row.EntityName, row.EntityKey),
 		Time: data.At, PublishedAt: now, Data: text,
 	}
+}
+
+// htmlOf returns the HTML of a message. It is empty if the template cannot be executed to its end: the text is enough.
+func (n *notifier) htmlOf(values map[string]any) string {
+	var b strings.Builder
+	if n.html == nil || n.html.Execute(&b, values) != nil {
+		return ""
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // messageID is eventID for the message of a step.

@@ -148,6 +148,10 @@ func TestPlanChecksTheTextOfAMessage(t *testing.T) {
 		`{after: 2d, notify: ops, text: "{{.customer}}"}`:                        "steps[1].text: there is no .customer: want one of .rule, .step",
 		`{after: 2d, notify: ops, text: "{{.key"}`:                               "steps[1].text: text:1: unclosed action",
 		`{after: 2d, notify: Ops Team}`:                                          "steps[1].notify: \"Ops Team\": want the name of a receiver",
+		`{after: 2d, notify: ops, html: "<p>{{.payload.customer}}</p>"}`:         "",
+		`{after: 2d, html: "<p>{{.key}}</p>", event: a}`:                         "steps[1].html: needs notify: and the name of a receiver",
+		`{after: 2d, notify: ops, html: "<p>{{.payload.mail}}</p>"}`:             "steps[1].html: names the column mail, which payload does not list",
+		`{after: 2d, notify: ops, html: "<a href={{.key}}"}`:                     "steps[1].html: ",
 		`{after: 2d, notify: ops, digest: 7h}`:                                   "steps[1].digest: \"7h\": want slot, a duration",
 		`{after: 2d, notify: ops, digest: "25:00"}`:                              "steps[1].digest: \"25:00\": want a time such as 09:00",
 		`{after: 2d, event: a, text: hello}`:                                     "steps[1].text: needs notify: and the name of a receiver",
@@ -168,5 +172,23 @@ func TestPlanChecksTheTextOfAMessage(t *testing.T) {
 		if over != "{}" && (want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want))) {
 			t.Errorf("%s: %v, want %s", over, err, want)
 		}
+	}
+}
+
+func TestAMessageHasTheEscapedHTMLOfItsRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	n := notify("mail", "late", "", "")
+	n.HTML = "<p>Order {{.key}} of {{.payload.customer}}, {{printf \"<b>%s</b>\" .key}}</p>"
+	s.apply(unshipped(steps(rule.Step{Name: "first", After: rule.Delay{Days: 4}, Event: "late", Notify: n})))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	var m message.Message
+	if err := json.Unmarshal(s.publisher.Events()[1].Data, &m); err != nil {
+		t.Fatal(err)
+	}
+	if want := "<p>Order 1 of ada, &lt;b&gt;1&lt;/b&gt;</p>"; m.HTML != want || m.Text != "late" {
+		t.Errorf("%q, %q, want %q", m.Text, m.HTML, want)
 	}
 }

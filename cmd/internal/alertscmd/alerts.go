@@ -66,7 +66,7 @@ one job, a destination, a consumer or a receiver, a slash and its name. "alerts 
 "status --check" still finds it. --for 0s ends the silence.`,
 		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"
   prescient alerts silence destinations/receiver:mail --because "the mail server moves"`,
-		Args:    cli.Exactly("FINDING"),
+		Args: cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Finding, a.For = args[0], duration.Text(span)
 			if span > 0 {

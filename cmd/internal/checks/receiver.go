@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
@@ -33,4 +34,11 @@ func WarnOfReceiver(ctx context.Context, f *factory.Factory, receiver, of string
 	}
 	f.Log().WarnContext(ctx, "the settings here have no such receiver: it gets the messages that are written after a run "+
 		"has had it in receivers, and none before", "receiver", receiver, "of", of)
+}
+
+// TakesHTML reports whether a receiver sends mail, or is not in the settings here.
+func TakesHTML(f *factory.Factory, receiver string) bool {
+	return !slices.ContainsFunc(f.Config().Receivers, func(r config.Receiver) bool {
+		return r.Name == receiver && !strings.HasPrefix(r.URL.Reveal(), "smtp")
+	})
 }

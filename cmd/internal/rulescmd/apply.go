@@ -59,7 +59,9 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		warnOfReceivers(ctx, o.f, file)
+		if err := checkReceivers(ctx, o.f, file); err != nil {
+			return err
+		}
 		if err := checks.NameDestinations(ctx, o.f, db); err != nil {
 			return err
 		}

@@ -72,7 +72,9 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		warnOfReceivers(ctx, o.f, file)
+		if err := checkReceivers(ctx, o.f, file); err != nil {
+			return err
+		}
 		err = o.f.Print(plan, func() error { return printPlan(o.f, plan, o.verbose) })
 		if err == nil && o.check && plan.Changes() {
 			err = &exit.Error{Code: exit.Found}

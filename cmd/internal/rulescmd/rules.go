@@ -182,18 +182,28 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 	return nil
 }
 
-// warnOfReceivers warns of messages to receivers that the settings do not have. Those of the runs may have them.
-func warnOfReceivers(ctx context.Context, f *factory.Factory, file rule.File) {
+// checkReceivers warns of messages to receivers that the settings do not have. Those of the runs may have them. It
+// refuses HTML for a receiver that sends no mail.
+func checkReceivers(ctx context.Context, f *factory.Factory, file rule.File) error {
+	var problems []error
 	for _, r := range file.Rules {
-		warn := func(field, receiver string) {
-			checks.WarnOfReceiver(ctx, f, receiver, r.Problem(field, "%s", receiver).Error())
+		check := func(field string, n rule.Notify) {
+			checks.WarnOfReceiver(ctx, f, n.Receiver, r.Problem(field+".notify", "%s", n.Receiver).Error())
+			if n.HTML != "" && !checks.TakesHTML(f, n.Receiver) {
+				problems = append(problems, r.Problem(field+".html", "receiver %s sends no mail, and only a mail has HTML: "+
+					"leave out html, or notify a receiver of mail", n.Receiver))
+			}
 		}
 		for i, s := range r.Steps {
-			warn(fmt.Sprintf("steps[%d].notify", i+1), s.Receiver)
+			check(fmt.Sprintf("steps[%d]", i+1), s.Notify)
 		}
-		warn("recovered", r.Recovered.Receiver)
-		warn("met", r.Met.Receiver)
+		check("recovered", r.Recovered.Notify)
+		check("met", r.Met.Notify)
 	}
+	if len(problems) > 0 {
+		return &exit.Error{Code: exit.Usage, Err: errors.Join(problems...)}
+	}
+	return nil
 }
 
 // missing makes the error of a rule that is not there one of usage, which names similar rules.

@@ -39,6 +39,7 @@ type RuleStep struct {
 	Notify string `json:"notify"` // the receiver of a message; empty: none
 	Text   string `json:"text"`   // the template of the message; empty: the default
 	To     string `json:"to"`     // the template of its recipient; empty: the receiver says who
+	HTML   string `json:"html"`   // the template of a part of a mail beside the text; empty: a mail has the text alone
 	Digest string `json:"digest"` // when it is sent together with others; empty: at once
 }
 
@@ -104,7 +105,7 @@ func NewRule(s rulestore.Status) Rule {
 func newRuleStep(s rule.Step) RuleStep {
 	v := RuleStep{
 		Name: s.Name, When: s.When(), After: s.After.String(), Interval: s.Interval, Times: s.Times, Calendar: s.Calendar,
-		Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: s.Receiver, Text: s.Text, To: s.To, Digest: s.Digest,
+		Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: s.Receiver, Text: s.Text, To: s.To, HTML: s.HTML, Digest: s.Digest,
 	}
 	if s.Interval != "" && s.After == (rule.Delay{}) {
 		v.After = ""

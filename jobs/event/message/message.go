@@ -29,6 +29,9 @@ const ConsumerPrefix = "receiver:"
 type Message struct {
 	// Text is the whole text. Its first line is the subject of a mail.
 	Text string `json:"text"`
+	// HTML is the same as a fragment of HTML, which a mail has beside the text. Empty: a mail has the text alone. Other
+	// services do not get it.
+	HTML string `json:"html,omitempty"`
 	// To is a mail address, or what else the service takes as a recipient. Empty: that of the receiver.
 	To string `json:"to,omitempty"`
 	// SendAt is when the receiver sends the message, together with the other messages of that instant. Nil: at once,

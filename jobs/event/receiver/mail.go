@@ -131,6 +131,9 @@ func (m *mailer) compose(what Message) (*gomail.Msg, error) {
 	_, domain, _ := strings.Cut(m.from, "@")
 	out.SetMessageIDWithValue(hash(what.ID) + "@" + strings.TrimRight(domain, "> "))
 	out.SetBodyString(gomail.TypeTextPlain, what.Text)
+	if what.HTML != "" {
+		out.AddAlternativeString(gomail.TypeTextHTML, what.HTML)
+	}
 	return out, nil
 }
 

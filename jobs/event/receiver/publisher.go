@@ -183,7 +183,7 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 			failed[events[i].Subject] = true
 		}
 	}
-	var texts []string
+	var texts, pages []string
 	var first Message
 	for _, i := range u.of {
 		if failed[events[i].Subject] {
@@ -193,18 +193,24 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 		if len(texts) == 0 {
 			first = messages[i]
 		}
-		texts = append(texts, messages[i].Text)
+		texts, pages = append(texts, messages[i].Text), append(pages, messages[i].HTML)
+	}
+	heading := spoken.Count(len(texts), "message", "messages") + ":"
+	if !u.digest {
+		heading = fmt.Sprintf("%s at once; this receiver gets at most %.0f a minute:",
+			spoken.Count(len(texts), "message", "messages"), p.most)
 	}
 	switch {
 	case len(texts) == 0:
 		return nil
 	case len(texts) == 1:
 		first.Text = cut(first.Text, p.Most())
-	case u.digest:
-		first.Text = together(spoken.Count(len(texts), "message", "messages")+":", texts, p.Most())
 	default:
-		first.Text = together(fmt.Sprintf("%s at once; this receiver gets at most %.0f a minute:",
-			spoken.Count(len(texts), "message", "messages"), p.most), texts, p.Most())
+		first.Text = together(heading, texts, p.Most())
+		first.HTML = togetherHTML(heading, texts, pages)
+	}
+	if len(first.HTML) > p.Most() {
+		first.HTML = "" // the text is enough
 	}
 	_, err := p.Send(ctx, first)
 	return err

@@ -186,6 +186,43 @@ func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	}
 }
 
+func TestAMailHasHTMLBesideItsText(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com", loopback)
+	m := text("1", "Order 42 of Zoë waits\n\nSince 11:04")
+	m.HTML = "<p>Order <b>42</b> of Zoë waits</p>\n.\n<p>" + strings.Repeat("Since 11:04. ", 100) + "</p>"
+	if _, err := r.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	want := []receivertest.Mail{{To: []string{"ops@example.com"}, Subject: "Order 42 of Zoë waits", Body: m.Text, HTML: m.HTML}}
+	if diff := gocmp.Diff(want, server.Mails()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestADigestHasTheHTMLOfItsMessages(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com", loopback)})
+	var list []event.Event
+	for i, page := range []string{"<p>one</p>", "", "<p>three</p>"} {
+		m := message.Message{Text: fmt.Sprintf("order %d < 3", i+1), HTML: page, SendAt: &time.Time{}}
+		data, _ := json.Marshal(m)
+		list = append(list, event.Event{ID: fmt.Sprint(i), Source: "test", Type: message.Type("ops"), Data: data})
+	}
+	if err := p.Publish(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	want := []receivertest.Mail{{
+		To: []string{"ops@example.com"}, Subject: "3 messages", Body: "3 messages:\n\norder 1 < 3\n\norder 2 < 3\n\norder 3 < 3",
+		HTML: "<p>3 messages:</p>\n<hr>\n<p>one</p>\n<hr>\n<div style=\"white-space: pre-wrap\">order 2 &lt; 3</div>\n<hr>\n<p>three</p>",
+	}}
+	if diff := gocmp.Diff(want, server.Mails()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestARecipientThatCannotGetMailIsRefused(t *testing.T) {
 	t.Parallel()
 	server := receivertest.NewSMTP(t)

@@ -2,6 +2,8 @@ package receiver
 
 import (
 	"fmt"
+	"html"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +39,23 @@ func together(heading string, texts []string, most int) string {
 			break
 		}
 		b.WriteString(cut(entry, room))
+	}
+	return b.String()
+}
+
+// togetherHTML makes one fragment of HTML of several messages, below a heading. A message without HTML has its text. It
+// returns nothing if none has HTML.
+func togetherHTML(heading string, texts, pages []string) string {
+	if !slices.ContainsFunc(pages, func(page string) bool { return page != "" }) {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<p>" + html.EscapeString(heading) + "</p>\n")
+	for i, page := range pages {
+		if page == "" {
+			page = `<div style="white-space: pre-wrap">` + html.EscapeString(strings.TrimSpace(texts[i])) + "</div>"
+		}
+		b.WriteString("<hr>\n" + page + "\n")
 	}
 	return b.String()
 }

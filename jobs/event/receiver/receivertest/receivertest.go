@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"mime/multipart"
 	"mime/quotedprintable"
 	"net"
 	"net/http"
@@ -21,6 +22,8 @@ type Mail struct {
 	To      []string // of the envelope
 	Subject string
 	Body    string
+	// HTML is the part beside the body. Empty: there is none.
+	HTML string
 }
 
 // SMTP is a mail server without TLS.
@@ -146,12 +149,29 @@ func (m *Mail) read(in *bufio.Reader) {
 		return
 	}
 	m.Subject, _ = new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject"))
-	body := read.Body
-	if read.Header.Get("Content-Transfer-Encoding") == "quoted-printable" {
+	kind, params, _ := mime.ParseMediaType(read.Header.Get("Content-Type"))
+	if kind != "multipart/alternative" {
+		m.Body = decode(read.Header.Get("Content-Transfer-Encoding"), read.Body)
+		return
+	}
+	parts := multipart.NewReader(read.Body, params["boundary"])
+	for part, err := parts.NextRawPart(); err == nil; part, err = parts.NextRawPart() {
+		text := decode(part.Header.Get("Content-Transfer-Encoding"), part)
+		if strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
+			m.HTML = text
+		} else {
+			m.Body = text
+		}
+	}
+}
+
+// decode returns a text as its sender had it.
+func decode(encoding string, body io.Reader) string {
+	if encoding == "quoted-printable" {
 		body = quotedprintable.NewReader(body)
 	}
 	decoded, _ := io.ReadAll(body)
-	m.Body = strings.ReplaceAll(strings.TrimSpace(string(decoded)), "\r\n", "\n")
+	return strings.ReplaceAll(strings.TrimSpace(string(decoded)), "\r\n", "\n")
 }
 
 // Web is a service by HTTP.
