@@ -257,7 +257,7 @@ func TestSocketOfALongPathIsInTmpAndKeepsOthersOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, Config{Dir: dir, Settings: quick})
+			s := setupIn(t, dir)
 			t.Cleanup(func() { _ = os.RemoveAll(s.socket()) })
 			if err := os.Mkdir(s.socket(), 0o755); err != nil {
 				t.Fatal(err)
@@ -274,7 +274,7 @@ func TestSocketOfALongPathIsInTmpAndKeepsOthersOut(t *testing.T) {
 
 func TestAServerThatAnotherUserMayHavePutInTmpIsNotAsked(t *testing.T) {
 	t.Parallel()
-	s := open(t, Config{Dir: filepath.Join(tempDir(t), strings.Repeat("long", 20)), Settings: quick})
+	s := setupIn(t, filepath.Join(tempDir(t), strings.Repeat("long", 20)))
 	t.Cleanup(func() { _ = os.RemoveAll(s.socket()) })
 	start(t, s)
 	if err := os.Chmod(s.socket(), 0o755); err != nil {

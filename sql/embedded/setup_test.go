@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	_ "github.com/lib/pq"
@@ -19,7 +21,7 @@ const startVariable = "PRESCIENT_TEST_START_EMBEDDED"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(startVariable)
 	if dir == "" {
-		os.Exit(m.Run())
+		os.Exit(runWithCache(m))
 	}
 	s, err := Open(Config{Dir: dir, Settings: quick})
 	if err == nil {
@@ -31,13 +33,42 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// shared is the cache of tests that are not about initdb, which would take most of their CPU time.
+var (
+	shared string
+	filled sync.Once
+)
+
+// runWithCache runs the tests, and removes the cache that they share.
+func runWithCache(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp(tempRoot(), "embedded-cache-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	shared = filepath.Join(dir, "cache")
+	code = m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 // quick makes servers that need not survive a power cut.
 var quick = map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 
 // setup returns a server that has no files yet, and is stopped at the end of the test.
 func setup(t *testing.T) *Server {
 	t.Helper()
-	return open(t, Config{Dir: filepath.Join(tempDir(t), "pg"), Settings: quick})
+	return setupIn(t, filepath.Join(tempDir(t), "pg"))
+}
+
+// setupIn is setup with a directory.
+func setupIn(t *testing.T, dir string) *Server {
+	t.Helper()
+	filled.Do(func() { start(t, cached(t, shared)) }) // before others would make the same
+	return open(t, Config{Dir: dir, Settings: quick, Cache: shared})
 }
 
 func started(t *testing.T) *Server {
@@ -62,10 +93,21 @@ func open(t *testing.T, cfg Config) *Server {
 	return s
 }
 
+// tempRoot is that of pgtest, which imports this package: memory, if there is plenty and TMPDIR is not set.
+func tempRoot() string {
+	const plenty = 4 << 30
+	var shm syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs("/dev/shm", &shm) == nil &&
+		uint64(shm.Bavail)*uint64(shm.Bsize) >= plenty {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}
+
 // tempDir is open to be passed through, other than t.TempDir.
 func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "embedded ")
+	dir, err := os.MkdirTemp(tempRoot(), "embedded ")
 	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
