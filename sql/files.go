@@ -23,8 +23,8 @@ type source struct {
 	text string // names the default schema
 }
 
-// migrations returns the migrations, oldest first. Their versions are 1, 2, 3 ... It reads them when it is first called:
-// most processes never need them.
+// migrations returns the migrations, oldest first. Their versions are 1, 2, 3 ... It reads them when it is
+// first called, because most processes never need them.
 var migrations = sync.OnceValue(func() []source { return readFiles(migrationFiles, "migrations") })
 
 // functions returns the files of sql/functions by name. Each holds the functions of its name.
