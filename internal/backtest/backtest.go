@@ -161,13 +161,13 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 			case when prescient_done_at < 'infinity' then greatest(prescient_done_at, '0001-01-01Z') end,
 			prescient_done, prescient_lengths, coalesce(prescient_start, ''), prescient_about
 		from (
-			select %s::text as prescient_key, %s as prescient_since, %s as prescient_done_at, %s as prescient_done,
+			select %s as prescient_key, %s as prescient_since, %s as prescient_done_at, %s as prescient_done,
 				%s as prescient_lengths, %s as prescient_start, %s as prescient_about
 			from %s
 			offset 0
 		) as prescient_row
 		where (prescient_about or $3) and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
-		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(), f.WhereSQL(),
+		t.rule.KeyText(t.rule.Name()), f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(), f.WhereSQL(),
 		t.rule.Relation)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before(), t.record.any())
 	if err != nil {

@@ -37,7 +37,7 @@ func orders(t *testing.T, values string) *sqlx.DB {
 func unshipped(steps ...rule.Step) rule.Applied {
 	return rule.Applied{
 		Rule:     rule.Rule{Name: "order.unshipped", Table: "shop.orders", Done: rule.Texts{"shipped_at"}, Steps: steps},
-		Relation: "shop.orders", Key: "id",
+		Relation: "shop.orders", Key: rule.Texts{"id"}, KeyType: rule.Texts{"bigint"},
 		Facts: expr.Facts{
 			Since: []expr.Expr{{SQL: "placed_at", Type: expr.Instant}}, Done: []expr.Expr{{SQL: "shipped_at", Type: expr.Instant}},
 			Where: []expr.Expr{{SQL: "channel is distinct from 'test'", Type: expr.Truth}},

@@ -23,7 +23,7 @@ const mostAlso = 10
 func alsoFunction(i int) string { return fmt.Sprintf("also%d", i+1) }
 
 // also finds the tables of Rule.Also, and their columns with the key.
-func (r *resolver) also(ctx context.Context, u *understood, key column) error {
+func (r *resolver) also(ctx context.Context, u *understood, key []column) error {
 	for i, also := range r.rule.Also {
 		field := rule.Entry("also", i, len(r.rule.Also))
 		var t table
@@ -35,25 +35,33 @@ func (r *resolver) also(ctx context.Context, u *understood, key column) error {
 			continue
 		}
 		t.meant = r.store.cfg.Meant
-		c, err := t.column(also.Key)
-		switch {
-		case err != nil:
-			r.wrong(field, "%v", err)
-			continue
-		case c.Virtual.Valid:
-			r.wrong(field, "column %s is virtual, and triggers do not see its value: make it a stored column", c.Name)
-		case c.Type != c.Base || textsOf(c.Base) != textsOf(key.Base):
-			r.wrong(field, "column %s is of type %s, and key %s of type %s: their texts differ, so the row would not be found",
-				c.Name, c.Type, key.Name, key.Type)
-		case c.Base == "numeric":
-			r.wrong(field, "key %s is of type numeric without a scale, and 1 and 1.0 are equal numbers with two texts, so the "+
-				"row might not be found: give both columns one scale, such as numeric(20,0)", key.Name)
+		applied := rule.AppliedAlso{Relation: t.Relation, Parted: t.partitioned()}
+		for n, name := range also.Key[:min(len(also.Key), len(key))] {
+			c, err := t.column(name)
+			if err != nil {
+				r.wrong(field, "%v", err)
+				continue
+			}
+			r.alsoKey(field, *c, key[n])
+			applied.Key, applied.KeyType = append(applied.Key, pq.QuoteIdentifier(c.Name)), append(applied.KeyType, c.Base)
 		}
-		u.Also = append(u.Also, rule.AppliedAlso{
-			Relation: t.Relation, Parted: t.partitioned(), Key: pq.QuoteIdentifier(c.Name), KeyType: c.Base,
-		})
+		u.Also = append(u.Also, applied)
 	}
 	return nil
+}
+
+// alsoKey refuses a column of a table of Rule.Also whose text may not be that of a column of the key.
+func (r *resolver) alsoKey(field string, c, key column) {
+	switch {
+	case c.Virtual.Valid:
+		r.wrong(field, "column %s is virtual, and triggers do not see its value: make it a stored column", c.Name)
+	case c.Type != c.Base || textsOf(c.Base) != textsOf(key.Base):
+		r.wrong(field, "column %s is of type %s, and key %s of type %s: their texts differ, so the row would not be found",
+			c.Name, c.Type, key.Name, key.Type)
+	case c.Base == "numeric":
+		r.wrong(field, "key %s is of type numeric without a scale, and 1 and 1.0 are equal numbers with two texts, so the "+
+			"row might not be found: give both columns one scale, such as numeric(20,0)", key.Name)
+	}
 }
 
 // textsOf returns what types have in common whose values have the same texts.
@@ -100,12 +108,17 @@ func (u understood) alsoTriggers(schema pgsql.Schema, fill func(pg.Statement, st
 			{"delete", "delete", "referencing old table as prescient_old for each statement"},
 		}
 		if also.Parted {
-			inserted = fmt.Sprintf("(select new.%s) as prescient_new", also.Key)
-			deleted = fmt.Sprintf("(select old.%s) as prescient_old", also.Key)
+			inserted = fmt.Sprintf("(select new.%s) as prescient_new", strings.Join(also.Key, ", new."))
+			deleted = fmt.Sprintf("(select old.%s) as prescient_old", strings.Join(also.Key, ", old."))
 			events = events[:1]
 			events[0].name, events[0].of, events[0].how = "write", "insert or update or delete", "for each row"
 		}
-		text := strings.NewReplacer("{also}", function, "{also_key}", also.Key, "{also_type}", also.KeyType,
+		var alike []string
+		for n, column := range also.Key {
+			alike = append(alike, fmt.Sprintf("pg_typeof(%s) = '%s'::regtype", column, also.KeyType[n]))
+		}
+		text := strings.NewReplacer("{also}", function, "{also_key}", rule.KeyText("", also.Key, also.KeyType),
+			"{also_alike}", strings.Join(alike, " and "),
 			"{inserted}", inserted, "{deleted}", deleted).Replace(fill(template("also"), ""))
 		statements += text + u.protect(schema, function+"()", also.Parted) + "\n"
 		for _, event := range events {

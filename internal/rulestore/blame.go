@@ -124,7 +124,7 @@ func (s *Store) fails(ctx context.Context, r rule.Applied, expression, rows stri
 // time.
 func (s *Store) firstRow(ctx context.Context, r rule.Applied, expression string) string {
 	page := func(from, n int64) string {
-		return fmt.Sprintf("select * from %s order by %s offset %d limit %d", r.Relation, r.Key, from, n)
+		return fmt.Sprintf("select * from %s order by %s offset %d limit %d", r.Relation, r.Key.String(), from, n)
 	}
 	from, n := int64(0), int64(1)
 	for ; ; from, n = from+n, 2*n { // the page with the row
@@ -149,7 +149,7 @@ func (s *Store) firstRow(ctx context.Context, r rule.Applied, expression string)
 	}
 	var key string
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &key, fmt.Sprintf("select %s::text from (%s) as prescient_row", r.Key, page(from, 1)))
+		return tx.GetContext(ctx, &key, fmt.Sprintf("select %s from (%s) as prescient_row", r.KeyText(""), page(from, 1)))
 	})
 	if err != nil {
 		return ""

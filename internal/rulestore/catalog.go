@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -33,6 +34,8 @@ type table struct {
 	Parent      bool   `db:"parent"`
 	// PartitionKey is such as RANGE (placed_at). Empty: the table has no partitions.
 	PartitionKey string `db:"partition_key"`
+	// Uniques has the numbers of the columns of each unique constraint, such as "1 2".
+	Uniques pq.StringArray `db:"uniques"`
 	rights
 
 	columns []column
@@ -44,12 +47,11 @@ type table struct {
 func (t table) partitioned() bool { return t.Kind == "p" }
 
 type column struct {
-	Name       string `db:"name"`
-	Number     int64  `db:"number"`
-	Type       string `db:"type"`
-	Required   bool   `db:"required"`
-	Identifies bool   `db:"identifies"`
-	Steady     bool   `db:"steady"`
+	Name     string `db:"name"`
+	Number   int64  `db:"number"`
+	Type     string `db:"type"`
+	Required bool   `db:"required"`
+	Steady   bool   `db:"steady"`
 	// Declared is the type as SQL, without a length, and with a collation of the column's own. Base is the type without
 	// domains. Own tells that PostgreSQL has Base itself.
 	Declared string `db:"declared"`
@@ -64,8 +66,8 @@ type column struct {
 type understood struct {
 	rule.Applied
 	table table
-	// number is that of the column of the key, which keeps it when it is renamed.
-	number int64
+	// numbers are those of the columns of the key, which keep them when they are renamed.
+	numbers []int64
 	// zone says in what the zone data of this binary and of the server differ. Empty: in nothing.
 	zone string
 	// others has the columns of Reads that not only since reads.
@@ -90,7 +92,7 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Problem) (list []error) {
 	for _, asked := range file.Rules {
 		u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
-		if u.KeyType != "" {
+		if u.KeyType != nil {
 			err = errors.Join(err, s.statements(ctx, u))
 		}
 		for _, found := range rule.Problems(err) {
@@ -163,15 +165,18 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if key == nil {
 		return u, nil
 	}
-	u.Key, u.KeyType, u.number = pq.QuoteIdentifier(key.Name), key.Base, key.Number
-	if err := r.facts(ctx, &u, key.Number); err != nil {
+	for _, c := range key {
+		u.Key, u.KeyType = append(u.Key, pq.QuoteIdentifier(c.Name)), append(u.KeyType, c.Base)
+		u.numbers = append(u.numbers, c.Number)
+	}
+	if err := r.facts(ctx, &u); err != nil {
 		return u, err
 	}
 	u.Payload = r.payload(u.table)
 	if err := r.values(ctx, &u); err != nil {
 		return u, err
 	}
-	if err := r.also(ctx, &u, *key); err != nil {
+	if err := r.also(ctx, &u, key); err != nil {
 		return u, err
 	}
 	return u, r.role(ctx, u)
@@ -276,36 +281,92 @@ func quoted(name string) string {
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-func (r *resolver) key(t table) *column {
-	c, err := t.column(r.rule.Key)
-	switch {
-	case err != nil && strings.Contains(r.rule.Key, ","):
-		r.wrong("key", "%q is no column. %s", r.rule.Key, rule.SeveralColumns)
-		return nil
-	case err != nil:
-		r.wrong("key", "%v", err)
-		return nil
-	case !c.Identifies && t.partitioned():
-		r.wrong("key", "column %s has no unique constraint of its own, which PostgreSQL requires to contain the partition "+
-			"key of table %s, %s. Partition the table by %[1]s, or let a query of sql_jobs find the rows: a rule needs a "+
-			"column that identifies a row in all partitions", r.rule.Key, t.Relation, t.PartitionKey)
-	case !c.Identifies:
-		r.wrong("key",
-			"column %s has no primary key and no unique constraint of its own: name a column that identifies a row alone. "+
-				rule.SeveralColumns, r.rule.Key)
-	case !c.Required:
-		r.wrong("key", "column %s may be null: name a column that is not null", r.rule.Key)
-	case c.Enum:
-		r.wrong("key", "type %s is an enum, whose values may get other names: name a column such as a number, a text or a "+
-			"uuid", c.Type)
-	case !c.Own:
-		r.wrong("key", "type %s is not one of PostgreSQL's own, and may compare its values in another way than the checks: "+
-			"name a column such as a number, a text or a uuid", c.Type)
-	case !c.Steady:
-		r.wrong("key",
-			"the text of type %s depends on settings of the session: name a column such as a number, a text or a uuid", c.Type)
+// key returns the columns of the key. Nil: the table has no such column.
+func (r *resolver) key(t table) (columns []column) {
+	for _, name := range r.rule.Key {
+		c, err := t.column(name)
+		if err != nil {
+			if strings.Contains(name, ",") {
+				err = fmt.Errorf("%q is no column. Write several columns as a list: key: [%s]", name, strings.Trim(name, "() "))
+			}
+			r.wrong("key", "%v", err)
+			return nil
+		}
+		columns = append(columns, *c)
 	}
-	return c
+	r.identifies(t, columns)
+	for i, c := range columns {
+		name := r.rule.Key[i]
+		switch {
+		case !c.Required:
+			r.wrong("key", "column %s may be null: name a column that is not null", name)
+		case c.Enum:
+			r.wrong("key", "type %s is an enum, whose values may get other names: name a column such as a number, a text or a "+
+				"uuid", c.Type)
+		case !c.Own:
+			r.wrong("key", "type %s is not one of PostgreSQL's own, and may compare its values in another way than the "+
+				"checks: name a column such as a number, a text or a uuid", c.Type)
+		case !c.Steady:
+			r.wrong("key", "the text of type %s depends on settings of the session: name a column such as a number, a text "+
+				"or a uuid", c.Type)
+		}
+	}
+	return columns
+}
+
+// identifies refuses columns that no unique constraint of the table has, in the order of the key: an apply reads the
+// table by its index.
+func (r *resolver) identifies(t table, columns []column) {
+	numbers := make([]string, len(columns))
+	for i, c := range columns {
+		numbers[i] = strconv.FormatInt(c.Number, 10)
+	}
+	if slices.Contains(t.Uniques, strings.Join(numbers, " ")) {
+		return
+	}
+	subject, own := fmt.Sprintf("column %s has", r.rule.Key), "its own"
+	if len(columns) > 1 {
+		subject, own = fmt.Sprintf("columns %s have", r.rule.Key), "their own"
+	}
+	switch other := t.unique(numbers); {
+	case other != "":
+		r.wrong("key", "%s no primary key and no unique constraint of %s: write key: %s, by which table %s identifies a row",
+			subject, own, other, t.Relation)
+	case t.partitioned():
+		r.wrong("key", "%s no unique constraint of %s, which PostgreSQL requires to contain the partition key of table %s, "+
+			"%s. Add one, and write the list of its columns, such as key: [id, placed_on]", subject, own, t.Relation,
+			t.PartitionKey)
+	default:
+		r.wrong("key", "%s no primary key and no unique constraint of %s: name a column that identifies a row alone, or "+
+			"the list of columns that do so together, such as key: [order_id, line]", subject, own)
+	}
+}
+
+// unique returns the columns of a unique constraint that has some of those with numbers alone, or all of them and
+// others, as the value of field key. Empty: there is none.
+func (t table) unique(numbers []string) string {
+	within := func(some, all []string) bool {
+		return !slices.ContainsFunc(some, func(n string) bool { return !slices.Contains(all, n) })
+	}
+	i := slices.IndexFunc(t.Uniques, func(u string) bool { return within(strings.Fields(u), numbers) })
+	if i < 0 {
+		i = slices.IndexFunc(t.Uniques, func(u string) bool { return within(numbers, strings.Fields(u)) })
+	}
+	if i < 0 {
+		return ""
+	}
+	var names []string
+	for _, number := range strings.Fields(t.Uniques[i]) {
+		of := slices.IndexFunc(t.columns, func(c column) bool { return strconv.FormatInt(c.Number, 10) == number })
+		if of < 0 { // an expression
+			return ""
+		}
+		names = append(names, quoted(t.columns[of].Name))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "[" + strings.Join(names, ", ") + "]"
 }
 
 func (r *resolver) payload(t table) (columns []string) {

@@ -39,7 +39,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		create table shop.child () inherits (shop.parent);
 		create table shop.parts (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text) partition by range (id);
 		create table shop.part partition of shop.parts default;
-		alter table shop.orders add local_at timestamp, add maybe bigint unique, add code text unique, add day date not null unique, add ready boolean;
+		alter table shop.orders add local_at timestamp, add maybe bigint unique, add code text unique, add day date not null unique, add moment real not null unique, add ready boolean;
 		create unique index on shop.orders (code) where channel = 'web';
 		create function shop.touch(text) returns boolean language sql as $$ select true $$;
 		create role catalog_owner;
@@ -66,12 +66,12 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"table: shop.orders -> table: shop.parent":                                            "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
 		"table: shop.orders -> table: shop.part":                                              "line 4: rule order.unshipped: table: shop.part is a partition",
 		"key: id -> key: amount":                                                              "line 5: rule order.unshipped: key: column amount has no primary key",
-		"key: id -> key: id, channel":                                                         `line 5: rule order.unshipped: key: "id, channel" is no column. The key of a rule is one column. If the key of the table has several`,
+		"key: id -> key: id, channel":                                                         `line 5: rule order.unshipped: key: "id, channel" is no column. Write several columns as a list: key: [id, channel]`,
 		"key: id -> key: maybe":                                                               "line 5: rule order.unshipped: key: column maybe may be null",
-		"key: id -> key: day":                                                                 "line 5: rule order.unshipped: key: the text of type date depends",
+		"key: id -> key: moment":                                                              "line 5: rule order.unshipped: key: the text of type real depends",
 		"key: id -> key: kind":                                                                "line 5: rule order.unshipped: key: type shop.kind is an enum, whose values may get other names",
 		"key: id -> key: pair":                                                                "line 5: rule order.unshipped: key: type shop.pair is not one of PostgreSQL's own",
-		"table: shop.orders -> table: shop.days":                                              "line 5: rule order.unshipped: key: column id has no unique constraint of its own, which PostgreSQL requires to contain the partition key of table shop.days, RANGE (placed_at). Partition the table by id",
+		"table: shop.orders -> table: shop.days":                                              "line 5: rule order.unshipped: key: column id has no primary key and no unique constraint of its own: write key: [id, placed_at], by which table shop.days identifies a row",
 		"key: id -> key: number":                                                              "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
 		"since: placed_at -> since: place_at":                                                 "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
 		"since: placed_at -> since: channel":                                                  "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",

@@ -42,8 +42,8 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 }
 
 // compare says what changes since the rule was applied. moved tells that its table has another name. key
-// is the name that the column has which was the key then.
-func (p *RulePlan) compare(was Status, moved bool, key string) error {
+// has the names that the columns have which were the key then.
+func (p *RulePlan) compare(was Status, moved bool, key []string) error {
 	is := p.rule.Rule
 	switch {
 	case was.State == Removing:
@@ -55,10 +55,10 @@ func (p *RulePlan) compare(was Status, moved bool, key string) error {
 		return is.Problem("entity",
 			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s",
 			was.Rule.Entity, was.Relation)
-	case was.Key != p.rule.Key && key != p.rule.Key || was.Rule.Entity != is.Entity:
+	case !slices.Equal(was.Key, p.rule.Key) && !slices.Equal(key, p.rule.Key) || was.Rule.Entity != is.Entity:
 		return is.Problem("key",
 			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name",
-			was.Key, was.Rule.Entity)
+			was.Key.String(), was.Rule.Entity)
 	}
 	wanted := p.rule.Applied
 	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))

@@ -16,14 +16,14 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
-// facts asks the server what the expressions of the rule mean. key is the number of the key's column.
-func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
+// facts asks the server what the expressions of the rule mean.
+func (r *resolver) facts(ctx context.Context, u *understood) error {
 	if err := r.copyTable(ctx, u.table); err != nil {
 		return err
 	}
 	f := &u.Facts
 	f.Zone = r.rule.Timezone
-	reads := reading{row: []int64{key}, others: []int64{key}}
+	reads := reading{row: slices.Clone(u.numbers), others: slices.Clone(u.numbers)}
 	const instant = "an instant of type timestamptz, timestamp or date"
 	for _, field := range []struct {
 		name  string

@@ -238,14 +238,14 @@ const (
 // badKeys returns the first keys of rows that cannot wait, shortened. It looks for keys of texts alone. It finds none
 // if that takes too long, or if the login may not read the table.
 func (s *Store) badKeys(ctx context.Context, r rule.Applied) (keys []string) {
-	if !slices.ContainsFunc([]string{"text", "character", "bytea"}, func(t string) bool {
-		return strings.HasPrefix(strings.TrimPrefix(r.KeyType, "pg_catalog."), t)
+	if !slices.ContainsFunc(r.KeyType, func(of string) bool {
+		return strings.HasPrefix(of, "text") || strings.HasPrefix(of, "character")
 	}) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, keysTime, errUndo)
 	defer cancel()
-	key := fmt.Sprintf("(%s.%s)::text", r.Name(), r.Key)
+	key := r.KeyText(r.Name())
 	query := fmt.Sprintf(`
 		select case when prescient_key = '' then '''''' else left(prescient_key, 20) || '...' end
 		from (

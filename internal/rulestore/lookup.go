@@ -18,6 +18,12 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
+// anyKeys matches the keys of a query of rows, and anyInstant the instant of the checks.
+var (
+	anyKeys    = regexp.MustCompile(`\$[0-9]+::text\[\]`)
+	anyInstant = regexp.MustCompile(`\$[0-9]+::timestamptz`)
+)
+
 // lookups lets the server plan the query of the checks of a rule that looks something up, as the role of the rule. It
 // returns a warning for each table that the query would read as a whole for each row, because it has no index that
 // serves. The error is a Problem if the role may not run the query.
@@ -26,8 +32,7 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 		return nil, nil
 	}
 	// A null key keeps the server from seeing that there is none.
-	query := strings.NewReplacer("$1::text[]", "'{null}'::text[]", "$2::timestamptz", "clock_timestamp()").
-		Replace(r.RowsQuery())
+	query := anyInstant.ReplaceAllString(anyKeys.ReplaceAllString(r.RowsQuery(), "'{null}'::text[]"), "clock_timestamp()")
 	var plan string
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, rulesession.Read+"; set local enable_seqscan = off"); err != nil {

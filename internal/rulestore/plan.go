@@ -86,7 +86,7 @@ func (s *Store) prepare(ctx context.Context, file rule.File, create bool) (Plan,
 func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was *Status) (RulePlan, error) {
 	asked := r.rule
 	u, err := s.understand(ctx, file, r)
-	if u.KeyType != "" {
+	if u.KeyType != nil {
 		err = errors.Join(err, s.statements(ctx, u))
 	}
 	if err != nil {
@@ -208,9 +208,9 @@ func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) (*Status, er
 		"give the rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
 }
 
-// find marks the triggers that the table has, and those that it has in the same version. It returns the name that the
-// column has now which was the key when the rule was applied. Empty: it is not known.
-func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigger) (key string, err error) {
+// find marks the triggers that the table has, and those that it has in the same version. It returns the names that the
+// columns have now which were the key when the rule was applied. Nil: they are not known.
+func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigger) (key []string, err error) {
 	var found []struct {
 		Name     string         `db:"name"`
 		Body     string         `db:"body"`
@@ -235,7 +235,10 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 			usable := f.Name == t.name && f.Definer && !f.Behind && len(f.Reads) > 0
 			t.there = t.there || usable && f.Body == t.body && f.Argument == argument && slices.Equal(f.Reads, u.Reads)
 			if usable && was != nil && len(f.Reads) == len(was.Reads) {
-				key = f.Reads[slices.Index(was.Reads, was.Key)] // Reads has the key
+				key = nil
+				for _, column := range was.Key {
+					key = append(key, f.Reads[slices.Index(was.Reads, column)]) // Reads has the key
+				}
 				usable = !u.replaced(was.Reads, f.Reads)
 			}
 			t.works = t.works || usable

@@ -259,9 +259,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key,
-		"{nth}", fmt.Sprint(slices.Index(u.Reads, u.Key) + 1),
-		"{key_name}", pq.QuoteLiteral(u.keyName()),
+		"{alias}", u.Name(),
 		"{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL(now), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
@@ -277,7 +275,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
 		"{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
 	}
-	values = append(values, u.rows(schema)...)
+	values = slices.Concat(values, u.rows(schema), u.keyed())
 	for _, name := range append([]string{rowFunction, safeFunction, movesFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
@@ -326,10 +324,34 @@ func (u understood) anyRow() string {
 	return u.Relation
 }
 
-// keyName returns the name of the column of the key, without quotes.
-func (u understood) keyName() string {
-	i := slices.IndexFunc(u.table.columns, func(c column) bool { return c.Number == u.number })
-	return u.table.columns[i].Name
+// keyed returns the values of a template that are about the key.
+func (u understood) keyed() []string {
+	var names []string
+	part := "format('%s', ($1).column)"
+	if len(u.Key) > 1 {
+		part = rule.EscapedPart(part)
+	}
+	for i, number := range u.numbers {
+		of := slices.IndexFunc(u.table.columns, func(c column) bool { return c.Number == number })
+		names = append(names, fmt.Sprintf("(%d, %s, %d)", i+1, pq.QuoteLiteral(u.table.columns[of].Name),
+			slices.Index(u.Reads, u.Key[i])+1))
+	}
+	part = strings.Replace(strings.ReplaceAll(part, "%", "%%"), "column", "%I", 1)
+	return []string{
+		"{key}", u.KeyText(u.Name()), "{key_columns}", u.Key.String(), "{key_names}", strings.Join(names, ", "),
+		"{key_part}", pq.QuoteLiteral(part), "{known_key}", u.KeyText("known"),
+		"{old_key}", u.KeyText("old"), "{old_key_alike}", alike("old", "known", u.Key),
+		"{deleted_key}", u.KeyText("prescient_row"), "{key_alike}", alike("prescient_row", "known", u.Key),
+	}
+}
+
+// alike returns the condition that columns of two rows have the same types.
+func alike(row, other string, columns []string) string {
+	list := make([]string, len(columns))
+	for i, column := range columns {
+		list[i] = fmt.Sprintf("pg_typeof(%s.%s) = pg_typeof(%s.%[2]s)", row, column, other)
+	}
+	return strings.Join(list, " and ")
 }
 
 // rows returns the values of a template that say how a trigger hands on what the rule reads of a row: by the names of
@@ -343,12 +365,8 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		}
 	}
 	columns := func(row string) string { return row + "." + strings.Join(u.Reads, ", "+row+".") }
-	alike := func(row string) string {
-		list := []string{rulesession.UsualAbbreviations}
-		for _, column := range u.Reads {
-			list = append(list, fmt.Sprintf("pg_typeof(%s.%s) = pg_typeof(new_row.%[2]s)", row, column))
-		}
-		return strings.Join(list, " and ")
+	understandable := func(row string) string {
+		return rulesession.UsualAbbreviations + " and " + alike(row, "new_row", u.Reads)
 	}
 	kind, own := u.function(schema, rowType), ""
 	if u.table.Roles {
@@ -359,7 +377,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		"{numbers}", "{" + strings.Join(numbers, ",") + "}",
 		"{old_columns}", columns("old"), "{new_columns}", columns("new"), "{inserted_columns}", columns("prescient_row"),
 		"{reads}", strings.Join(u.Reads, ", "),
-		"{new_alike}", alike("new"), "{inserted_alike}", alike("prescient_row"), "{same}", u.same("old_row", "new_row"),
+		"{new_alike}", understandable("new"), "{inserted_alike}", understandable("prescient_row"), "{same}", u.same("old_row", "new_row"),
 	}
 }
 

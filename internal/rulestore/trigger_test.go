@@ -490,7 +490,7 @@ func TestAKeyOfADomainIsReadAsItsType(t *testing.T) {
 	s.apply(strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "    where: channel <> 'test'\n", ""))
 	s.exec("insert into shop.parcels values (2, " + at("04 12:00") + ")")
 	s.wants("there, and inserted", "1 at 03-06 12:00, 2 at 03-06 12:00")
-	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.KeyType != "bigint" {
+	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.KeyType.String() != "bigint" {
 		t.Errorf("type %s, error %v", status.KeyType, err)
 	}
 }

@@ -54,8 +54,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		return p, err
 	}
 	if w.until == "" {
-		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation,
-			w.rule.Key)
+		last := fmt.Sprintf("select %s as prescient_key from %s order by %s desc limit 1", w.rule.KeyText(""), w.rule.Relation,
+			strings.Join(w.rule.Key, " desc, "))
 		err := pg.One(ctx, tx, last, nil, &w.until)
 		if errors.Is(err, sql.ErrNoRows) {
 			return page{end: true}, nil
@@ -82,8 +82,12 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			continue
 		}
 		if n := len(r.key.String); n < 1 || n > maxKey {
+			key := w.rule.Key.String()
+			if len(w.rule.Key) > 1 {
+				key = w.rule.KeyText("")
+			}
 			return p, w.rule.Rule.Problem("key", "a row has a key of %d bytes, and may have 1 to %d. Leave such rows out with "+
-				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
+				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, key)
 		}
 		p.rows = append(p.rows, r.row(w.rule.Facts))
 		if err := w.checkDelays(p.rows[len(p.rows)-1]); err != nil {
@@ -166,9 +170,14 @@ var pageTemplate = template("page")
 
 // query returns the query of the next page.
 func (w *walk) query() string {
-	between := fmt.Sprintf("where %s <= %s::%s", w.rule.Key, pq.QuoteLiteral(w.until), w.rule.KeyType)
+	between := fmt.Sprintf("where %s <= %s", w.rule.KeyRow(), w.rule.KeyValue(w.until))
 	if w.after != "" {
-		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
+		between += fmt.Sprintf(" and %s > %s", w.rule.KeyRow(), w.rule.KeyValue(w.after))
+	}
+	var ordered, last []string
+	for i, column := range w.rule.KeyColumns(w.rule.Name()) {
+		ordered = append(ordered, fmt.Sprintf("%s as prescient_key%d", column, i+1))
+		last = append(last, fmt.Sprintf("p.prescient_key%d desc", i+1))
 	}
 	f := w.rule.Facts
 	since := f.SinceSQL()
@@ -176,13 +185,14 @@ func (w *walk) query() string {
 		since = fmt.Sprintf(`greatest(%s, %s::timestamptz, (
             select c.changed_at
             from prescient.rule_changed c
-            where c.job = (select prescient.find_job({name})) and c.entity_key = ({key}::text) collate "C"
+            where c.job = (select prescient.find_job({name})) and c.entity_key = {key} collate "C"
         ))`, since, pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))))
 	}
 	since = pg.NewStatement(since).In(w.store.schema)
 	page := strings.Replace(pageTemplate.In(w.store.schema), "{since}", since, 1)
 	return strings.NewReplacer(
-		"{key}", w.rule.Name()+"."+w.rule.Key, "{start}", f.StartSQL(),
+		"{key}", w.rule.KeyText(w.rule.Name()), "{keys}", strings.Join(ordered, ", "), "{last}", strings.Join(last, ", "),
+		"{order}", strings.Join(w.rule.KeyColumns(w.rule.Name()), ", "), "{start}", f.StartSQL(),
 		"{paused}", f.PausedSQL(), "{pauses}", strconv.FormatBool(len(f.Pause) > 0),
 		"{about}", f.WhereSQL(), "{starts}",
 		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(),

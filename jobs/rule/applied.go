@@ -23,10 +23,10 @@ type Applied struct {
 	Calendars map[string]Calendar `json:"calendars,omitempty"`
 	// Relation is the table, with its schema, quoted where SQL needs it.
 	Relation string `json:"relation"`
-	// Key is the column of the key, as SQL.
-	Key string `json:"key"`
-	// KeyType is the type of the key's column, as SQL text with its schema, such as bigint.
-	KeyType string `json:"key_type"`
+	// Key has the columns of the key, as SQL.
+	Key Texts `json:"key"`
+	// KeyType has the types of the key's columns, as SQL text with their schemas, such as bigint.
+	KeyType Texts `json:"key_type"`
 	// Facts are the expressions of Rule, as the server understood them.
 	Facts expr.Facts `json:"facts"`
 	// Also has the tables of Rule.Also.
@@ -35,7 +35,7 @@ type Applied struct {
 	Payload []string `json:"payload,omitempty"`
 	// Values are those of Rule.Values, as the server understood them.
 	Values []Value `json:"values,omitempty"`
-	// Reads has the columns that expressions read, as SQL, and Key.
+	// Reads has the columns that expressions read, as SQL, and those of Key.
 	Reads []string `json:"reads"`
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
 	// may take. If one changes, the row is looked at again.
@@ -54,9 +54,9 @@ type AppliedAlso struct {
 	Relation string `json:"relation"`
 	// Parted tells that the table has partitions.
 	Parted bool `json:"parted,omitempty"`
-	// Key is the column with the key of the row of the rule, as SQL, and KeyType its type.
-	Key     string `json:"key"`
-	KeyType string `json:"key_type"`
+	// Key has the columns with the key of the row of the rule, as SQL, and KeyType their types.
+	Key     Texts `json:"key"`
+	KeyType Texts `json:"key_type"`
 }
 
 // written returns the tables whose writes may let a row count: that of the rule, and those of Also.
@@ -77,8 +77,8 @@ func (a Applied) Name() string {
 	return pq.QuoteIdentifier(names[len(names)-1])
 }
 
-// RowsQuery returns the query by which checks read the rows of keys, which are the first parameter, an array of
-// texts. If an expression of Done is an instant, the second parameter is the instant of the checks.
+// RowsQuery returns the query by which checks read the rows of keys. The first parameters are arrays of texts, one for
+// each column of the key. If an expression of Done is an instant, the next parameter is the instant of the checks.
 func (a Applied) RowsQuery() string {
 	payload := "null::text"
 	columns := slices.Clone(a.Payload)
@@ -89,27 +89,62 @@ func (a Applied) RowsQuery() string {
 		payload = "(select row_to_json(prescient_p.*)::text from (select " + strings.Join(columns, ", ") +
 			") as prescient_p)"
 	}
+	keys, where := a.keyed()
+	instant := fmt.Sprintf("$%d::timestamptz", len(a.Key)+1)
 	return fmt.Sprintf(`select
     prescient_key, prescient_since, prescient_about, prescient_done,
     case when isfinite(prescient_done_at) then prescient_done_at end, prescient_lengths,
     case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
     coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, ''), prescient_paused
-from (
-    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
+from %[13]s(
+    select %[2]s as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
         %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths,
         %[8]s as prescient_payload, %[12]s as prescient_paused
     from %[9]s
-    where %[2]s = any ($1::text[]::%[10]s[])
+    where %[10]s
     offset 0
 ) as prescient_row`,
-		mostAnswers, a.Name()+"."+a.Key, a.Facts.SinceSQL(), a.Facts.WhereSQL(), a.Facts.DoneSQL("$2::timestamptz"),
-		a.Facts.DoneAtSQL(), a.Facts.LengthsSQL(), payload, a.Relation, a.KeyType, a.Facts.StartSQL(), a.Facts.PausedSQL())
+		mostAnswers, a.KeyText(a.Name()), a.Facts.SinceSQL(), a.Facts.WhereSQL(), a.Facts.DoneSQL(instant),
+		a.Facts.DoneAtSQL(), a.Facts.LengthsSQL(), payload, a.Relation, where, a.Facts.StartSQL(), a.Facts.PausedSQL(), keys)
+}
+
+// keyed returns the condition by which RowsQuery finds a row of the keys, and what stands before the rows: for several
+// columns, the keys one by one, so that the server finds each row by the index of the key.
+func (a Applied) keyed() (keys, where string) {
+	columns := a.KeyColumns(a.Name())
+	if len(columns) == 1 {
+		return "", fmt.Sprintf("%s = any ($1::text[]::%s[])", columns[0], a.KeyType[0])
+	}
+	var arrays, names, equal []string
+	for i, column := range columns {
+		arrays = append(arrays, fmt.Sprintf("$%d::text[]::%s[]", i+1, a.KeyType[i]))
+		names = append(names, fmt.Sprintf("prescient_%d", i+1))
+		equal = append(equal, fmt.Sprintf("%s = prescient_keys.prescient_%d", column, i+1))
+	}
+	return fmt.Sprintf("unnest(%s) as prescient_keys (%s)\ncross join lateral ", strings.Join(arrays, ", "),
+		strings.Join(names, ", ")), strings.Join(equal, " and ")
+}
+
+// Parameters returns the first parameters of RowsQuery. It leaves out keys that no row has.
+func (a Applied) Parameters(keys []string) []any {
+	columns := make([]pq.StringArray, len(a.Key))
+	for _, key := range keys {
+		parts, _ := ParseKey(key, len(a.Key))
+		for i, part := range parts {
+			columns[i] = append(columns[i], part)
+		}
+	}
+	args := make([]any, len(columns))
+	for i, column := range columns {
+		args[i] = append(pq.StringArray{}, column...) // a nil one is null
+	}
+	return args
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it
 // names. Empty: the step has no SQL. Written returns a part of the query as the file has it.
 func (a Applied) Query(step int) (query string, written func(part string) string) {
-	query, values := statement(a.Rule.Steps[step].SQL, a.KeyType)
+	query, values := statement(a.Rule.Steps[step].SQL, a)
 	return query, func(part string) string {
 		return parameter.ReplaceAllStringFunc(part, func(p string) string {
 			n, _ := strconv.Atoi(parameter.FindStringSubmatch(p)[1])

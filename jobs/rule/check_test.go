@@ -147,7 +147,7 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 		a.Facts.Where = []expr.Expr{{
 			SQL: "exists (select from shop.payment p where p.customer = orders.customer)", Type: expr.Truth, Lookup: true,
 		}}
-		a.Also = []rule.AppliedAlso{{Relation: "shop.payment", Key: "customer", KeyType: "text"}}
+		a.Also = []rule.AppliedAlso{{Relation: "shop.payment", Key: rule.Texts{"customer"}, KeyType: rule.Texts{"text"}}}
 	}
 	for name, test := range map[string]struct {
 		change         func(*rule.Applied)
@@ -887,7 +887,7 @@ func TestAKeyWithALineBreakIsWrittenAsInAURL(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.exec("alter table shop.orders alter id type text")
-	s.apply(unshipped(func(a *rule.Applied) { a.KeyType = "text" }))
+	s.apply(unshipped(func(a *rule.Applied) { a.KeyType = rule.Texts{"text"} }))
 	s.exec("insert into shop.orders (id, placed_at) values ($1, $2)", "a\nb", day0)
 	s.waits("a\nb", day(4))
 	s.run(day(4))
@@ -920,7 +920,7 @@ func TestAKeyMayBeOfAnyType(t *testing.T) {
 		s.exec(`create table shop.orders (id ` + name + ` primary key, placed_at timestamptz, shipped_at timestamptz, channel text not null default 'web', customer text)`)
 		s.exec(`create table shop.escalation (id ` + name + `)`)
 		s.exec(`insert into shop.orders values ($1, $2)`, key, day0)
-		s.apply(unshipped(steps(rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"}), func(a *rule.Applied) { a.KeyType = name }))
+		s.apply(unshipped(steps(rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"}), func(a *rule.Applied) { a.KeyType = rule.Texts{name} }))
 		s.waits(key, day(4))
 		s.now = day0
 		s.exec(`delete from prescient.slot_run`)

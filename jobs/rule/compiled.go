@@ -92,7 +92,7 @@ func compile(definition string) (*compiled, error) {
 	r.asks = slices.ContainsFunc(r.Facts.Done, func(e expr.Expr) bool { return e.Type.When() })
 	for _, s := range r.Rule.Steps {
 		var p prepared
-		p.query, p.values = statement(s.SQL, r.KeyType)
+		p.query, p.values = statement(s.SQL, r.Applied)
 		r.sql = append(r.sql, p)
 		r.notify = append(r.notify, newNotifier(s.Notify, stepText))
 	}

@@ -347,8 +347,11 @@ func (p *page) executeStep(ctx context.Context, i int, d Due) error {
 	}
 	seen := p.turns[i].seen
 	args := make([]any, len(statement.values))
+	keys, _ := ParseKey(p.rows[i].EntityKey, len(p.rule.Key))
 	for n, name := range statement.values {
 		switch name {
+		default:
+			args[n] = keys[slices.IndexFunc(p.rule.Key, func(c string) bool { return keyValue(c) == name })]
 		case valueKey:
 			args[n] = p.rows[i].EntityKey
 		case valueSince:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/lib/pq"
 )
 
 var (
@@ -29,4 +31,18 @@ func ParseName(text string) (parts []string, err error) {
 			return parts, nil
 		}
 	}
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// quoted returns the name of a column as SQL, with double quotes if it needs them. A text that is no name stays.
+func quoted(name string) string {
+	names, err := ParseName(name)
+	switch {
+	case err != nil || len(names) != 1:
+		return name
+	case plainName.MatchString(names[0]):
+		return names[0]
+	}
+	return pq.QuoteIdentifier(names[0])
 }

@@ -264,9 +264,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 		rule.Lines[field] = p.key.Line
 		switch field {
 		case "key":
-			if rule.Key = r.text(p.value, field); len(p.value.Content) > 1 {
-				r.wrong(p.value.Line, field, "%s", SeveralColumns)
-			}
+			rule.Key = r.columns(p.value, field)
 		case "payload":
 			r.payload(p.value, &rule)
 		case "steps":
@@ -369,6 +367,20 @@ func (r *reader) expressions(node *yaml.Node, field string, lines map[string]int
 	return list
 }
 
+// columns reads a column, or a list of them.
+func (r *reader) columns(node *yaml.Node, field string) (list Texts) {
+	if node.Kind != yaml.SequenceNode {
+		if text := strings.TrimSpace(r.text(node, field)); text != "" {
+			list = Texts{text}
+		}
+		return list
+	}
+	for _, text := range r.texts(node, field) {
+		list = append(list, strings.TrimSpace(text))
+	}
+	return list
+}
+
 // Entry returns the name of an entry of a field that may have several, by its position from 0: "since[2]". The only
 // entry has the name of the field.
 func Entry(field string, i, n int) string {
@@ -416,16 +428,19 @@ func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
 		at := Entry("also", i, len(entries))
 		rule.Lines[at] = entry.Line
 		var one Also
-		texts := map[string]*string{"table": &one.Table, "key": &one.Key}
 		for _, p := range r.mapping(entry, at, []string{"table", "key"}) {
-			*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path(at, p.key.Value)))
+			if field := path(at, p.key.Value); p.key.Value == "key" {
+				one.Key = r.columns(p.value, field)
+			} else {
+				one.Table = strings.TrimSpace(r.text(p.value, field))
+			}
 		}
 		switch {
 		case entry.Kind != yaml.MappingNode: // an error already
-		case one.Table == "" || one.Key == "":
+		case one.Table == "" || len(one.Key) == 0:
 			r.wrong(entry.Line, at, "want a table and its column with the key of the rule's row, such as "+
 				"{table: shop.payment, key: order_id}")
-		case slices.Contains(list, one):
+		case slices.ContainsFunc(list, func(a Also) bool { return a.Table == one.Table && slices.Equal(a.Key, one.Key) }):
 			r.wrong(entry.Line, at, "table %s is there twice with key %s", one.Table, one.Key)
 		}
 		list = append(list, one)

@@ -42,7 +42,7 @@ func TestAFileIsRead(t *testing.T) {
 			Timezone: "Europe/Berlin", Country: "DE", Region: "BE", Hours: "mon-fri 09:00-17:00", Holidays: []string{"2026-12-24"},
 		}},
 		Rules: []rule.Rule{{
-			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
+			Name: "order.unshipped", Table: "shop.orders", Key: rule.Texts{"id"}, Entity: "orders", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
 			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer_id", "amount"}, Line: 4,
 			Recovered: rule.Act{Event: "order.shipped.late"}, Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
 			Steps: []rule.Step{
@@ -159,8 +159,10 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`table: orders`:                     `line 3: rule r: table: "orders": want the schema and the table, such as shop.orders`,
 		`table: a.b.c`:                      `table: "a.b.c": want the schema and the table`,
 		`table: shop.my orders`:             `table: "shop.my orders": want names as SQL has them`,
-		`key: [id]`:                         `line 3: rule r: key: want a text, not a list`,
-		`key: [a, b]`:                       `line 3: rule r: key: The key of a rule is one column. If the key of the table has several`,
+		`key: {a: b}`:                       `line 3: rule r: key: want a text, not fields`,
+		`key: []`:                           `line 3: rule r: key: must be set, such as id`,
+		`key: [a, A]`:                       `line 3: rule r: key: column A is there twice`,
+		`key: [a, b, c, d, e, f, g, h, i]`:  `line 3: rule r: key: has 9 columns, and may have 8`,
 		`since: {column: x}`:                `since: want a text, not fields`,
 		`done: ""`:                          `line 3: rule r: done: must be set, such as shipped_at, or false if only a delete or where ends the wait`,
 		`payload: amount`:                   `line 3: rule r: payload: want a list, not "amount"`,

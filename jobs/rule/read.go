@@ -64,7 +64,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 		row := p.rows[i]
 		keys[n], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
 	}
-	args := []any{pq.StringArray(keys)}
+	args := p.rule.Parameters(keys)
 	if p.rule.asks {
 		args = append(args, now)
 	}

@@ -59,9 +59,9 @@ type Rule struct {
 	Name string `json:"name"`
 	// Table is the table, with its schema: shop.orders.
 	Table string `json:"table"`
-	// Key is the column whose value identifies a row. It has a primary key or a unique constraint of
-	// its own.
-	Key string `json:"key"`
+	// Key is the column whose value identifies a row, or the columns whose values do so together. They have a primary
+	// key or a unique constraint of their own, with the columns in this order. There is at least one.
+	Key Texts `json:"key"`
 	// Entity is the name of the row in events and in prescient why NAME KEY. Defaults to the name of the table without
 	// its schema.
 	Entity string `json:"entity,omitempty"`
@@ -138,8 +138,8 @@ func (r Rule) fields() []string {
 type Also struct {
 	// Table is the table, with its schema: shop.payment.
 	Table string `json:"table"`
-	// Key is its column with the key of the row of the rule: order_id.
-	Key string `json:"key"`
+	// Key is its column with the key of the row of the rule: order_id. It has as many columns as that key.
+	Key Texts `json:"key"`
 }
 
 // Overdue says what becomes of steps that have passed when a row comes to a rule: it is there when the rule is

@@ -53,14 +53,14 @@ type shop struct {
 func unshipped(change ...func(*rule.Applied)) rule.Applied {
 	a := rule.Applied{
 		Rule: rule.Rule{
-			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "order", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
+			Name: "order.unshipped", Table: "shop.orders", Key: rule.Texts{"id"}, Entity: "order", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
 			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer"},
 			Steps: []rule.Step{
 				{Name: "first", After: rule.Delay{Days: 4}, Event: "order.unshipped.first"},
 				{Name: "final", After: rule.Delay{Days: 7}, Event: "order.unshipped.final"},
 			},
 		},
-		Relation: "shop.orders", Key: "id", KeyType: "bigint",
+		Relation: "shop.orders", Key: rule.Texts{"id"}, KeyType: rule.Texts{"bigint"},
 		Facts: expr.Facts{
 			Since: []expr.Expr{{SQL: "placed_at", Type: expr.Instant}}, Done: []expr.Expr{{SQL: "shipped_at", Type: expr.Instant}},
 			Where: []expr.Expr{{SQL: "channel <> 'test'", Type: expr.Truth}},

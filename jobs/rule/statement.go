@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/sqltext"
 )
 
@@ -22,12 +24,31 @@ const (
 // valueName matches a name after a dollar sign, also the number of a parameter.
 var valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 
+// keyValueName matches the value of a column of the key, such as $key.order_id.
+var keyValueName = regexp.MustCompile(`^\$key\.("(?:[^"]|"")+"|[\pL_][\pL\pN_$]*)`)
+
+// keyValue returns the name of the value of a column of the key, whose name is SQL.
+func keyValue(column string) string { return valueKey + "." + quoted(column) }
+
+// keyValues returns the names of the values of the key of a rule: key.id, and key for a single column.
+func keyValues(columns Texts) (names []string) {
+	for _, column := range columns {
+		names = append(names, keyValue(column))
+	}
+	if len(columns) == 1 {
+		names = append(names, valueKey)
+	}
+	return names
+}
+
 // statement returns the SQL of a step with a parameter for each value that it names, and the values in
-// the order of the parameters. keyType is the type of $key, as SQL.
-func statement(text, keyType string) (query string, values []string) {
+// the order of the parameters.
+func statement(text string, a Applied) (query string, values []string) {
 	types := map[string]string{
-		valueKey: keyType, valueSince: "timestamptz", valueNow: "timestamptz", valueStep: "text", valueNumber: "bigint",
-		valuePayload: "jsonb",
+		valueSince: "timestamptz", valueNow: "timestamptz", valueStep: "text", valueNumber: "bigint", valuePayload: "jsonb",
+	}
+	for i, name := range keyValues(a.Key) {
+		types[name] = a.KeyType[min(i, len(a.Key)-1)]
 	}
 	number := map[string]int{}
 	var b strings.Builder
@@ -45,14 +66,21 @@ func statement(text, keyType string) (query string, values []string) {
 	return b.String(), values
 }
 
-// unknownValue returns the first value that a text of SQL names and that a step does not have, such
+// unknownValue returns what is wrong with the first value that a text of SQL names and that a step does not have, such
 // as "$id". Returns "" if the step has all of them.
-func unknownValue(text string) string {
+func unknownValue(text string, key Texts) string {
+	values := keyValues(key)
 	for part, name := range parts(text) {
-		switch name {
-		case "", valueKey, valueSince, valueNow, valueStep, valueNumber, valuePayload:
+		switch {
+		case slices.Contains([]string{"", valueSince, valueNow, valueStep, valueNumber, valuePayload}, name):
+		case slices.Contains(values, name), name == valueKey && len(key) == 0:
+		case name == valueKey || strings.HasPrefix(name, valueKey+".") && len(key) > 1:
+			for i := range values {
+				values[i] = "$" + values[i]
+			}
+			return fmt.Sprintf("there is no value %s, because the key has several columns: want %s", part, spoken.List(values))
 		default:
-			return part
+			return fmt.Sprintf("there is no value %s: want $key, $since, $now, $step, $number or $payload", part)
 		}
 	}
 	return ""
@@ -87,6 +115,9 @@ func parts(text string) iter.Seq2[string, string] {
 			name := ""
 			if found := valueName.FindStringSubmatch(rest); kind == sqltext.Other && found != nil {
 				n, name = len(found[0]), found[1]
+				if column := keyValueName.FindStringSubmatch(rest); column != nil {
+					n, name = len(column[0]), keyValue(column[1])
+				}
 			}
 			if !yield(rest[:n], name) {
 				return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
@@ -20,10 +21,6 @@ const (
 	maxEvent = 1000
 )
 
-// SeveralColumns tells what to do about a table whose key has several columns.
-const SeveralColumns = "The key of a rule is one column. If the key of the table has several, add a unique column, " +
-	"or let a query of sql_jobs find the rows"
-
 // complete fills in the defaults of a rule, and returns a Problem for each mistake that needs neither
 // the calendars nor a database.
 func (r *Rule) complete() (errs []error) {
@@ -31,7 +28,7 @@ func (r *Rule) complete() (errs []error) {
 	for _, f := range []struct{ field, value, such string }{
 		{"name", r.Name, "order.unshipped"},
 		{"table", r.Table, "shop.orders"},
-		{"key", r.Key, "id"},
+		{"key", r.Key.String(), "id"},
 		{"since", r.Since.String(), "placed_at"},
 		{"done", r.Done.String(), "shipped_at, or false if only a delete or where ends the wait"},
 	} {
@@ -56,6 +53,7 @@ func (r *Rule) complete() (errs []error) {
 			r.Entity = names[1]
 		}
 	}
+	r.checkKey(wrong)
 	for i, also := range r.Also {
 		if names, err := ParseName(also.Table); err != nil || len(names) != 2 {
 			wrong(Entry("also", i, len(r.Also)), "table: %q: want the schema and the table, such as shop.payment", also.Table)
@@ -90,6 +88,24 @@ func (r *Rule) complete() (errs []error) {
 	return append(errs, r.checkActions()...)
 }
 
+// checkKey checks the columns of the key, and those of Also.
+func (r *Rule) checkKey(wrong func(field, format string, args ...any)) {
+	if len(r.Key) > MaxKeyColumns {
+		wrong("key", "has %d columns, and may have %d", len(r.Key), MaxKeyColumns)
+	}
+	for i, column := range r.Key {
+		if column != "" && slices.ContainsFunc(r.Key[:i], func(c string) bool { return quoted(c) == quoted(column) }) {
+			wrong("key", "column %s is there twice", column)
+		}
+	}
+	for i, also := range r.Also {
+		if len(also.Key) > 0 && len(r.Key) > 0 && len(also.Key) != len(r.Key) {
+			wrong(Entry("also", i, len(r.Also)), "key: has %s, and the key of the rule %d: name the column of each, in the "+
+				"order of the rule", spoken.Count(int64(len(also.Key)), "column", "columns"), len(r.Key))
+		}
+	}
+}
+
 // checkActions checks what each step does, and its name.
 func (r *Rule) checkActions() (errs []error) {
 	names := map[string]int{}
@@ -117,8 +133,8 @@ func (r *Rule) checkActions() (errs []error) {
 		if field, problem := s.checkTimes(); problem != "" {
 			wrong(field, "%s", problem)
 		}
-		if name := unknownValue(s.SQL); name != "" {
-			wrong("sql", "there is no value %s: want $key, $since, $now, $step, $number or $payload", name)
+		if problem := unknownValue(s.SQL, r.Key); problem != "" {
+			wrong("sql", "%s", problem)
 		}
 		if problem := checkStatement(s.SQL); problem != "" {
 			wrong("sql", "%s", problem)

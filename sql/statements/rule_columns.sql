@@ -1,5 +1,5 @@
--- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
--- text is the same in each session and for ever. declared: the type without a length, with the collation of the column
+-- Returns the columns of a table ($1): whether the value may be null, and whether its text is the same in each session
+-- with the settings of rules, and for ever. declared: the type without a length, with the collation of the column
 -- if it has one of its own. base: the type without domains, as SQL that is read alike with any search_path. own:
 -- PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
 -- Called by internal/rulestore.resolver.findTable.
@@ -20,24 +20,14 @@ select
         join pg_namespace m on m.oid = y.typnamespace
         where y.oid = a.atttypid
     ) as declared,
-    exists (
-        select
-        from pg_index i
-        where i.indrelid = a.attrelid
-            and i.indisunique
-            and i.indisvalid
-            and i.indimmediate
-            and i.indnkeyatts = 1
-            and i.indkey[0] = a.attnum
-            and i.indpred is null
-    ) as identifies,
     case
         when n.nspname = 'pg_catalog' then format_type(b.oid, d.mod)
         else format('%I.%I', n.nspname, b.typname)
     end as base,
     n.nspname = 'pg_catalog' as own,
     b.typtype = 'e' as enum,
-    o.provolatile = 'i' and b.typname not in ('float4', 'float8', 'bytea') as steady,
+    b.typname in ('date', 'timestamp', 'timestamptz')
+        or o.provolatile = 'i' and b.typname not in ('float4', 'float8', 'bytea') as steady,
     case when a.attgenerated = 'v' then (
         select pg_get_expr(v.adbin, v.adrelid)
         from pg_attrdef v

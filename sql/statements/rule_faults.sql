@@ -85,19 +85,26 @@ found as (
             )
         ) as swapped,
         coalesce((
-            select array_remove(array[
-                case when not a.attnotnull then format('alter column %I set not null', a.attname) end,
-                case
-                    when not exists (
-                        select
-                        from pg_index i
-                        where i.indrelid = a.attrelid and i.indisunique and i.indisvalid and i.indimmediate and i.indnkeyatts = 1
-                            and i.indkey[0] = a.attnum and i.indpred is null
-                    ) then format('add unique (%I)', a.attname)
-                end
-            ], null)
-            from pg_attribute a
-            where a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = w.definition ->> 'key'
+            select array_remove(k.nullable || case
+                when not exists (
+                    select
+                    from pg_index i
+                    where i.indrelid = w.relid and i.indisunique and i.indisvalid and i.indimmediate and i.indpred is null
+                        and (i.indkey::int2[])[0:i.indnkeyatts - 1] = k.numbers
+                ) then format('add unique (%s)', k.names)
+            end, null)
+            from (
+                select
+                    array_agg(case when not a.attnotnull then format('alter column %I set not null', a.attname) end order by k.nth) as nullable,
+                    array_agg(a.attnum order by k.nth) as numbers,
+                    string_agg(quote_ident(a.attname), ', ' order by k.nth) as names,
+                    count(*) = count(a.attnum) as known
+                from json_array_elements_text(
+                    case json_typeof(w.definition -> 'key') when 'array' then w.definition -> 'key' else json_build_array(w.definition -> 'key') end
+                ) with ordinality as k (name, nth)
+                left join pg_attribute a on a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = k.name
+            ) as k
+            where k.known
         ), '{}') as loose,
         array(
             select distinct format('%I.%I', n.nspname, c.relname)

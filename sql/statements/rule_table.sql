@@ -1,6 +1,7 @@
 -- Returns what the catalog says about a table ($2) of a schema ($1), and which rights the login has. Null: a
 -- schema of the search path. $3 is the name of the schema of triggers' functions, and of the role that owns them if roles
 -- were made. $4 is the name of the operators' role. It needs no right on the schema. No row: there is no such table.
+-- uniques: the numbers of the columns that identify a row together, of each unique index, that of the primary key first.
 -- Called by internal/rulestore.resolver.findTable.
 select
     c.oid,
@@ -12,6 +13,12 @@ select
     c.relpersistence::text as persistence,
     c.relkind <> 'p' and exists (select from pg_inherits i where i.inhparent = c.oid) as parent,
     coalesce(pg_get_partkeydef(c.oid), '') as partition_key,
+    array(
+        select array_to_string((i.indkey::int2[])[0:i.indnkeyatts - 1], ' ')
+        from pg_index i
+        where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indimmediate and i.indpred is null
+        order by i.indisprimary desc, i.indexrelid
+    ) as uniques,
     quote_ident(current_user) as login,
     quote_ident(current_database()) as database,
     has_database_privilege(current_database(), 'temporary') as may_copy,

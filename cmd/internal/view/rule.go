@@ -126,7 +126,7 @@ func newRuleStep(s rule.Step) RuleStep {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	v := RuleDetail{
-		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
+		Rule: NewRule(s), Key: r.Key.String(), Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Pause:   r.Pause.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: newRuleAct(r.Recovered), Met: newRuleAct(r.Met),
@@ -134,7 +134,7 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	}
 	v.Also = []string{}
 	for _, also := range r.Also {
-		v.Also = append(v.Also, also.Table+" "+also.Key)
+		v.Also = append(v.Also, also.Table+" "+also.Key.String())
 	}
 	for _, value := range r.Values {
 		v.Payload = append(v.Payload, value.Name+": "+value.SQL)

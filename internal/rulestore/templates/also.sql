@@ -14,18 +14,18 @@ begin
     begin
         -- First, as in the trigger of inserts.
         if tg_op = 'DELETE' then
-            alike := (select pg_typeof({also_key}) = '{also_type}'::regtype from {deleted} limit 1);
+            alike := (select {also_alike} from {deleted} limit 1);
         else
-            alike := (select pg_typeof({also_key}) = '{also_type}'::regtype from {inserted} limit 1);
+            alike := (select {also_alike} from {inserted} limit 1);
         end if;
         if not alike then
             raise datatype_mismatch;
         elsif tg_op = 'INSERT' then
-            keys := array(select distinct {also_key}::text from {inserted});
+            keys := array(select distinct {also_key} from {inserted});
         elsif tg_op = 'DELETE' then
-            keys := array(select distinct {also_key}::text from {deleted});
+            keys := array(select distinct {also_key} from {deleted});
         elsif tg_op = 'UPDATE' then
-            keys := array(select {also_key}::text from {inserted} union select {also_key}::text from {deleted});
+            keys := array(select {also_key} from {inserted} union select {also_key} from {deleted});
         end if;
     exception
         when others or assert_failure then

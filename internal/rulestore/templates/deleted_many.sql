@@ -15,15 +15,15 @@ begin
     begin
         -- As in the trigger of inserts.
         alike := (
-            select pg_typeof(prescient_row.{column}) = pg_typeof(known.{column})
-            from (select {column} from prescient_deleted limit 1) as prescient_row
+            select {key_alike}
+            from (select {key_columns} from prescient_deleted limit 1) as prescient_row
         );
         if alike is null then
             return null;
         elsif not alike then
             raise datatype_mismatch;
         end if;
-        keys := (select array_agg(prescient_row.{column}::text) from prescient_deleted as prescient_row);
+        keys := (select array_agg({deleted_key}) from prescient_deleted as prescient_row);
     exception
         when others or assert_failure then -- it was renamed
             keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);

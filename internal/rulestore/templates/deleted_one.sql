@@ -11,10 +11,10 @@ declare
     key   text;
 begin
     begin
-        if pg_typeof(old.{column}) <> pg_typeof(known.{column}) then
+        if not ({old_key_alike}) then
             raise datatype_mismatch;
         end if;
-        key := old.{column}::text;
+        key := {old_key};
     exception
         when others or assert_failure then -- it was renamed
             key := (select r.key from {safe}(old, null) as r);

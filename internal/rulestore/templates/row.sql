@@ -6,9 +6,9 @@ language sql
 stable
 begin atomic
     select
-        {key}::text,
+        {key},
         prescient_since.prescient_at,
-        {about} and octet_length({key}::text) between 1 and 500,
+        {about} and octet_length({key}) between 1 and 500,
         {done},
         {begins},
         array[{steps}],

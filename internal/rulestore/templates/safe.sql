@@ -51,7 +51,7 @@ begin
     begin
         if reads is not null then
             execute 'select ' || reads into known using prescient_row;
-            text_of_key := known.{column}::text;
+            text_of_key := {known_key};
             return query select r.* from {row}(known, prescient_now) as r;
             return;
         end if;
@@ -60,11 +60,16 @@ begin
             null;
     end;
     -- The row waits for the next slot, whose check fails with the reason.
-    select format('select format(''%%s'', ($1).%I)', a.attname) into reads_key
-    from pg_attribute a
-    where a.attrelid = relation and not a.attisdropped and (a.attname = {key_name} or a.attnum = numbers[{nth}])
-    order by a.attname = {key_name} desc
-    limit 1;
+    select case when count(*) = count(a.attname) then 'select ' || string_agg(format({key_part}, a.attname), ' || ''/'' || ' order by k.part) end
+    into reads_key
+    from (values {key_names}) as k (part, name, nth)
+    left join lateral (
+        select c.attname
+        from pg_attribute c
+        where c.attrelid = relation and not c.attisdropped and (c.attname = k.name or c.attnum = numbers[k.nth])
+        order by c.attname = k.name desc
+        limit 1
+    ) as a on true;
     if reads is null and reads_key is not null then
         execute reads_key into text_of_key using prescient_row;
     end if;
