@@ -151,3 +151,40 @@ func TestTheRowsOfKeysOfTwoColumnsAreFoundByTheIndex(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+// Applications write with any settings of their sessions.
+func TestTheTextOfAnInstantInAKeyIsTheSameInEachSession(t *testing.T) {
+	t.Parallel()
+	for name, parted := range map[string]string{
+		"a table":                 "",
+		"a table with partitions": " partition by range (day); create table shop.first partition of shop.visit default",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec("create table shop.visit (day date, at timestamptz, came timestamp(3), gone timestamp, primary key (day, at, came))" + parted)
+			s.apply(`rules: [{name: visit.long, table: shop.visit, key: [day, at, came], since: came, done: gone, steps: [{after: 2d, event: visit.long}]}]`)
+			const tokyo = "set local timezone = 'Asia/Tokyo'; set local datestyle = 'SQL, DMY'; "
+			s.exec(tokyo + "insert into shop.visit values ('4/3/2030', '4/3/2030 21:00:00.123456', '4/3/2030 11:00:00.5')")
+			const key = "2030-03-04/2030-03-04 12:00:00.123456+00/2030-03-04 11:00:00.5"
+			s.wants("insert", key+" at 03-06 11:15")
+			s.exec("delete from prescient.future_job")
+			s.store = s.store.Again()
+			s.exec("alter database " + s.name() + " set timezone = 'America/New_York'; alter database " + s.name() + " set datestyle = 'German'")
+			s.apply(`rules: [{name: visit.long, table: shop.visit, key: [day, at, came], since: came, done: gone, steps: [{after: 2d, event: visit.long}]}]`)
+			s.wants("apply", key+" at 03-06 11:15")
+			s.exec(tokyo + "update shop.visit set day = '5/3/2030'")
+			s.wants("update", strings.Replace(key, "2030-03-04/", "2030-03-05/", 1)+" at 03-06 11:15")
+			s.exec("set local timezone = 'UTC'; delete from shop.visit")
+			s.wants("delete", "")
+		})
+	}
+}
+
+func (s *shop) name() (name string) {
+	s.t.Helper()
+	if err := s.db.GetContext(s.t.Context(), &name, "select quote_ident(current_database())"); err != nil {
+		s.t.Fatal(err)
+	}
+	return name
+}
