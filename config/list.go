@@ -24,7 +24,7 @@ func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	destinations, refused := readTables(s, "events.destinations", &c.Destinations, Destination{}, destinationRules)
 	receivers, unread := readTables(s, "receivers", &c.Receivers, defaultReceiver, receiverRules)
 	return slices.Concat(entries, more, stores, destinations, receivers), slices.Concat(problems, wrong, bad,
-		refused, unread, s.duplicateJobs(c), s.duplicateStores(c))
+		refused, unread, s.wrongAddresses(c), s.duplicateJobs(c), s.duplicateStores(c))
 }
 
 // readList reads the tables of a section, each over the defaults.

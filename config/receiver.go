@@ -1,6 +1,11 @@
 package config
 
-import "net/url"
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/prescient-go/prescient/jobs/event/receiver"
+)
 
 // Receiver is where messages to people go, such as Slack or a mail server.
 type Receiver struct {
@@ -61,4 +66,18 @@ var receiverRules = map[string]rule[Receiver]{
 		},
 	},
 	"per_minute": {"a whole number of at least 1, such as 30", func(r Receiver) bool { return r.PerMinute >= 1 }},
+}
+
+// wrongAddresses returns an error for each receiver whose address its service cannot have.
+func (s sources) wrongAddresses(c *Config) (problems []error) {
+	for i, r := range c.Receivers {
+		if !receiverRules["url"].holds(r) {
+			continue // told by the rule
+		}
+		if err := receiver.Check(r.URL.Reveal()); err != nil {
+			problems = append(problems, fmt.Errorf("set url of %s from file %s: got %s: %w",
+				entryRef{"receivers", i + 1, r.Name}, s.file, r.URL, err))
+		}
+	}
+	return problems
 }

@@ -33,12 +33,20 @@ receivers:
 
 func TestAReceiverThatIsWrongIsRefusedWithoutItsAddress(t *testing.T) {
 	for content, want := range map[string]string{
-		"receivers: {Ops.Team: s3cr3t}":                    "set",
-		"receivers: {ops: s3cr3t}":                         "set url of receivers entry 1 (ops)",
-		"receivers: {ops: {per_minute: 1}}":                "missing, want the URL that the service gives",
-		"receivers: {ops: {url: stdout:, per_minute: 0}}":  "want a whole number of at least 1",
-		"receivers: {ops: {url: stdout:, digest: s3cr3t}}": "unknown key",
-		"receivers: [slack://hooks.slack.com/services/x]":  "want a table of names",
+		"receivers: {Ops.Team: s3cr3t}":                                       "set",
+		"receivers: {ops: s3cr3t}":                                            "set url of receivers entry 1 (ops)",
+		"receivers: {ops: {per_minute: 1}}":                                   "missing, want the URL that the service gives",
+		"receivers: {ops: {url: stdout:, per_minute: 0}}":                     "want a whole number of at least 1",
+		"receivers: {ops: {url: stdout:, digest: s3cr3t}}":                    "unknown key",
+		"receivers: {ops: 'slakc://hooks.slack.com/s3cr3t'}":                  `set url of receivers entry 1 (ops) from file`,
+		"receivers: {ops: 'ntfy://ntfy.sh:99999/s3cr3t'}":                     "got ntfy://ntfy.sh:99999/***: want a port from 1 to 65535",
+		"receivers: {ops: 'smtp://u:s3cr3t@m.example.com:99999/?from=a@b.c'}": "want a port from 1 to 65535",
+		"receivers: {ops: 'matrix://s3cr3t@m.example.com'}":                   "want matrix://TOKEN@matrix.example.com/!ROOM:example.com",
+		"receivers: {ops: 'matrix://s3cr3t@m.example.com/room'}":              "want matrix://TOKEN@matrix.example.com/!ROOM:example.com",
+		"receivers: {ops: 'matrix://s3cr3t@m.example.com/#room'}":             "want # in the address as %23",
+		"receivers: {ops: 'opsgenie://s3cr3t%0A@api.opsgenie.com'}":           "want no control character",
+		"receivers: {ops: 'zulip://z.example.com/x?api_key=s3cr3t%00'}":       "want no control character",
+		"receivers: [slack://hooks.slack.com/services/x]":                     "want a table of names",
 	} {
 		t.Run(content, func(t *testing.T) {
 			path := writeFile(t, isolate(t), "receivers.yaml", content)

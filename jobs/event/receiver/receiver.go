@@ -31,7 +31,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/prescient-go/prescient/jobs/event/message"
 )
@@ -69,6 +71,9 @@ func Open(address string, cfg Config) (Receiver, error) {
 	if err != nil || u.Scheme == "" {
 		return nil, ErrAddress
 	}
+	if err := checkParts(u); err != nil {
+		return nil, err
+	}
 	switch u.Scheme {
 	case "smtp", "smtps":
 		return openMail(u, cfg)
@@ -87,6 +92,33 @@ func Open(address string, cfg Config) (Receiver, error) {
 		return nil, errors.New("want http, not https+http")
 	}
 	return openWeb(u, s, plain, cfg)
+}
+
+// checkParts returns what is wrong with an address of any service. It shows none of its parts.
+func checkParts(u *url.URL) error {
+	if text := u.Port(); text != "" {
+		if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
+			return errors.New("want a port from 1 to 65535")
+		}
+	}
+	query, err := url.QueryUnescape(u.RawQuery)
+	password, _ := u.User.Password()
+	if err != nil || strings.ContainsFunc(u.User.Username()+password+u.Path+query, unicode.IsControl) {
+		return errors.New("want no control character, such as %0A: copy the address from the service again")
+	}
+	if u.Fragment != "" {
+		return errors.New("want # in the address as %23")
+	}
+	return nil
+}
+
+// Check returns why no receiver can have an address. The error shows no secret of it.
+func Check(address string) error {
+	r, err := Open(address, Config{})
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // Link returns the URL that a receiver connects to, with its scheme and port alone: of http or https, or of mail as

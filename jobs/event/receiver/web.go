@@ -190,7 +190,7 @@ func matrix(to url.URL, m Message) (url.URL, any, error) {
 	if m.To != "" {
 		room = m.To
 	}
-	if token == "" || room == "" {
+	if token == "" || room == "" || m.To == "" && !strings.HasPrefix(room, "!") {
 		return to, nil, errors.New("want matrix://TOKEN@matrix.example.com/!ROOM:example.com")
 	}
 	const begin = "/_matrix/client/v3/rooms/"
