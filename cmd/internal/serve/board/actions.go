@@ -260,8 +260,8 @@ func (o *operator) begin(
 	id := done.ID
 	o.work.Go(func() {
 		stop := o.keepRenewing(id)
+		defer stop()
 		report, err := action.Run(o.going, o.on(t), bounded, who.String())
-		stop()
 		if alone {
 			<-o.busy
 		}
@@ -309,10 +309,11 @@ func (o *operator) keepRenewing(id int64) (stop func()) {
 	}
 }
 
-// endTimeout bounds the recording of an action's end.
+// endTimeout bounds each try to record an action's end.
 const endTimeout = 10 * time.Second
 
-// ended records the end of a Long action.
+// ended records the end of a Long action. It tries again as long as the server goes on, because without a record the
+// action would look as if its server had ended.
 func (o *operator) ended(id int64, a action.Action, report action.Report, err error) {
 	outcome, result := Succeeded, ""
 	if report != nil {
@@ -327,18 +328,29 @@ func (o *operator) ended(id int64, a action.Action, report action.Report, err er
 			result = err.Error()
 		}
 	}
+	o.cfg.Logger.InfoContext(o.going, "action has ended", "action", a.Name(), "id", id, "outcome", outcome,
+		"result", result, "error", err)
+	for !o.recordEnd(id, outcome, result) && o.going.Err() == nil {
+		select {
+		case <-o.going.Done():
+		case <-time.After(o.renew):
+		}
+	}
+	o.cache.act()
+}
+
+// recordEnd records the end of an action, and reports whether it did.
+func (o *operator) recordEnd(id int64, outcome, result string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.going), endTimeout)
 	defer cancel()
-	o.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.Name(), "id", id, "outcome", outcome,
-		"result", result, "error", err)
-	err = pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
+	err := pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, pg.ActionEnd.In(o.schema), id, outcome, cut(result))
 		return err
 	})
 	if err != nil {
 		o.cfg.Logger.ErrorContext(ctx, "the end of an action cannot be recorded", "id", id, "error", err)
 	}
-	o.cache.act()
+	return err == nil
 }
 
 // verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed

@@ -39,6 +39,32 @@ func TestARunningActionIsRenewed(t *testing.T) {
 	await.True(t, "the action to end", func() bool { return last().Outcome == Succeeded })
 }
 
+func TestTheEndOfAnActionIsRecordedWhenTheDatabaseTakesItAgain(t *testing.T) {
+	t.Parallel()
+	b, last, end := runAction(t, time.Millisecond)
+	b.cfg.DB.MustExec(`
+		create sequence public.tries;
+		create function public.refuse() returns trigger language plpgsql as $$
+			begin
+				if new.outcome is distinct from old.outcome then
+					perform nextval('public.tries');
+					raise 'not now';
+				end if;
+				return new;
+			end
+		$$;
+		create trigger refuse before update on prescient.action for each row execute function public.refuse()`)
+	end()
+	await.True(t, "the end to be refused", func() (tried bool) {
+		if err := b.cfg.DB.GetContext(t.Context(), &tried, "select is_called from public.tries"); err != nil {
+			t.Fatal(err)
+		}
+		return tried
+	})
+	b.cfg.DB.MustExec("drop trigger refuse on prescient.action")
+	await.True(t, "the end to be recorded", func() bool { return last().Outcome == Succeeded })
+}
+
 // runAction begins an action, which waits for a lock until end is called, and which is renewed with
 // the given period. last reads its record.
 func runAction(t *testing.T, renew time.Duration) (b *Board, last func() Done, end func()) {
