@@ -323,7 +323,9 @@ func newFigures(t *testing.T, width time.Duration) *figures {
 	f.live()
 	f.browser = s.browser().login(story.ReadToken)
 	var err error
-	f.api, err = api.New(api.Config{Board: s.Board, Access: story.Access(t, slog.New(slog.DiscardHandler))})
+	f.api, err = api.New(api.Config{
+		Board: s.Board, Schedules: s.Schedules, DB: s.DB, Access: story.Access(t, slog.New(slog.DiscardHandler)),
+	})
 	s.must(err)
 	f.text["status"], f.text["forecast"] = f.status(), f.forecast()
 	answer := httptest.NewRecorder()
