@@ -1,11 +1,16 @@
 package browsertest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
 )
@@ -18,6 +23,29 @@ func (b *browser) shows(selector, text string) {
 		new MutationObserver(has).observe(document.body, {childList: true, subtree: true, characterData: true});
 		has();
 	})`, selector, text))
+}
+
+func TestAnInstantAndASlotOfAChartSayTheLocalTimeUnderThePointer(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(3)
+	b := open(t, w)
+	b.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
+		return err
+	}))
+	b.login(story.ReadToken)
+	b.goes("/")
+	for place, said := range map[string]string{"main time": "title", ".chart a rect": "closest('a').querySelector('title').textContent"} {
+		text := ask[string](b, fmt.Sprintf(`(e => {
+			e.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+			e.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+			return e.%s;
+		})(document.querySelector(%q))`, said, place))
+		if strings.Count(text, "GMT+9") != 1 {
+			t.Errorf("%s says %q under the pointer, which is not once the time of Tokyo", place, text)
+		}
+	}
 }
 
 func TestAnOpenPageDoesNotSayThatAllIsWellWithoutItsServerOrItsLogIn(t *testing.T) {

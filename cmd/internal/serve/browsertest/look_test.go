@@ -138,6 +138,34 @@ func TestAQuietShopIsAllRight(t *testing.T) {
 	}
 }
 
+func TestOnAPhoneTheVerdictIsFirstAndEachColumnOfTheStateIsSeen(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(3)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.OperatorToken)
+	b.look(look{"narrow", 390, 812, "light", true})
+	b.goes("/")
+	if first := ask[string](b, `document.querySelector("main").firstElementChild.id`); first != "verdict" {
+		t.Errorf("the first page begins with %q", first)
+	}
+	if top := ask[int](b, `Math.round(document.querySelector("#verdict h1").getBoundingClientRect().top)`); top > 812/2 {
+		t.Errorf("the verdict begins %d pixels below the top", top)
+	}
+	b.goes("/do/pause-job?job=order.unshipped") // or there is no table of actions
+	b.press()
+	for _, path := range []string{"/", "/jobs", "/rules", "/schedules", "/waiting", "/ended", "/actions"} {
+		b.goes(path)
+		cut := ask[[]string](b, `[...document.querySelectorAll(".scroll th")].filter(h => /^(State|Outcome)/.test(h.textContent) &&
+			h.getBoundingClientRect().left + 40 > innerWidth).map(h => h.closest(".scroll").getAttribute("aria-label") + ": " + Math.round(h.getBoundingClientRect().left))`)
+		for _, column := range cut {
+			t.Errorf("%s cuts off a column that says the state: %s", path, column)
+		}
+		b.shoot("narrow" + strings.ReplaceAll(path, "/", "-"))
+	}
+}
+
 // A finger hides the bar of a browser, and a table that is cut off at a column looks whole.
 func TestATableThatIsWiderThanAPhoneShowsThatItScrolls(t *testing.T) {
 	t.Parallel()

@@ -26,9 +26,9 @@ func ordered(_, _ board.JobLine) int { return 0 }
 
 var waitingFields = []field[view.Check]{
 	{name: "slot", text: "Slot", compare: byTime(func(c view.Check) *time.Time { return &c.NextCheckAt })},
+	{name: "state", text: "State", compare: by(func(c view.Check) string { return string(c.State) })},
 	{name: "entity", text: "Entity", compare: by(func(c view.Check) string { return c.EntityName + " " + c.EntityKey })},
 	{name: "job", text: "Job", compare: by(func(c view.Check) string { return c.JobExec })},
-	{name: "state", text: "State", compare: by(func(c view.Check) string { return string(c.State) })},
 	{name: "checks", text: "Checks", number: true, compare: by(func(c view.Check) int { return c.CheckCount })},
 	{name: "errors", text: "Errors", number: true, compare: by(func(c view.Check) int { return c.ErrorCount })},
 	{name: "error", text: "Last error", compare: by(func(c view.Check) string { return c.LastError })},

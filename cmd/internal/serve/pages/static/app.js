@@ -54,6 +54,20 @@
     }
   }
 
+  // An instant, and a slot of a chart, says the local time under the pointer.
+  function local(event) {
+    const time = event.target.closest?.("time[datetime]");
+    const bar = event.target.closest?.(".chart a");
+    const at = time ? time.dateTime : bar && new URL(bar.href.baseVal, location.href).searchParams.get("at");
+    if (!at) return;
+    const text = new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+    if (time) time.title = text;
+    const title = bar?.querySelector("title");
+    if (title && !title.textContent.endsWith(text)) title.textContent += `; ${text}`;
+  }
+
+  addEventListener("pointerover", local);
+
   function say(text) {
     if (state && state.textContent !== text) state.textContent = text;
   }
