@@ -167,8 +167,8 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 			offset 0
 		) as prescient_row
 		where (prescient_about or $3) and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
-		t.rule.KeyText(t.rule.Name()), f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(), f.WhereSQL(),
-		t.rule.Relation)
+		t.rule.KeyText(t.rule.Name()), f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(),
+		f.WhereSQL(), t.rule.Relation)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before(), t.record.any())
 	if err != nil {
 		return err

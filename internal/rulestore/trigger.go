@@ -377,7 +377,8 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		"{numbers}", "{" + strings.Join(numbers, ",") + "}",
 		"{old_columns}", columns("old"), "{new_columns}", columns("new"), "{inserted_columns}", columns("prescient_row"),
 		"{reads}", strings.Join(u.Reads, ", "),
-		"{new_alike}", understandable("new"), "{inserted_alike}", understandable("prescient_row"), "{same}", u.same("old_row", "new_row"),
+		"{new_alike}", understandable("new"), "{inserted_alike}", understandable("prescient_row"),
+		"{same}", u.same("old_row", "new_row"),
 	}
 }
 

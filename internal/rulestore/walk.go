@@ -54,8 +54,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		return p, err
 	}
 	if w.until == "" {
-		last := fmt.Sprintf("select %s as prescient_key from %s order by %s desc limit 1", w.rule.KeyText(""), w.rule.Relation,
-			strings.Join(w.rule.Key, " desc, "))
+		last := fmt.Sprintf("select %s as prescient_key from %s order by %s desc limit 1", w.rule.KeyText(""),
+			w.rule.Relation, strings.Join(w.rule.Key, " desc, "))
 		err := pg.One(ctx, tx, last, nil, &w.until)
 		if errors.Is(err, sql.ErrNoRows) {
 			return page{end: true}, nil
