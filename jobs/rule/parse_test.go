@@ -194,7 +194,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: 1h, event: e, job: j}]`:         ``,
 		`timezone: Mars`:                                 `line 3: rule r: timezone: unknown time zone Mars`,
 		`timezone: Europe/Berlin`:                        ``,
-		`steps: [{after: 1h, delete: true}]`:             `rule r: steps[1].delete: there is no such field: want one of after, before, every, times, calendar, event, sql, job, name, notify, text, to, digest. A step deletes its row with sql: delete from TABLE where KEY = $key`,
+		`steps: [{after: 1h, delete: true}]`:             `rule r: steps[1].delete: there is no such field: want one of after, before, every, times, calendar, event, sql, job, name, notify, text, html, to, digest. A step deletes its row with sql: delete from TABLE where KEY = $key`,
 		`steps: [{after: 1h, event: e, at: 5}]`:          `line 3: rule r: steps[1].at: there is no such field`,
 
 		"recovered: {event: b}\nsteps: [{after: 1h, event: recovered}]": `line 4: rule r: steps[1].name: "recovered" is the name of what follows with recovered: give the step another name`,
