@@ -53,6 +53,11 @@ func (k Kind[T]) Request(request Request, payload T) (Request, error) {
 	return request, err
 }
 
+// Key returns the natural key of a check of the kind, such as for Client.Cancel or Client.Reschedule.
+func (k Kind[T]) Key(entityName, entityKey string) Key {
+	return Key{JobExec: k.Name, EntityName: entityName, EntityKey: entityKey}
+}
+
 // Encode returns a payload in its stored form, for Result.Payload.
 func (k Kind[T]) Encode(payload T) (json.RawMessage, error) {
 	text, err := json.Marshal(payload)

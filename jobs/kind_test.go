@@ -165,7 +165,7 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := w.waiting()[0]
-	if got, err := cents.Payload(row); err != nil || got != (cart{Customer: "Ada", Cents: 5}) || row.JobExec != cents.Name || !row.NextCheckAt.Equal(slot(5)) {
+	if got, err := cents.Payload(row); err != nil || got != (cart{Customer: "Ada", Cents: 5}) || row.Key() != cents.Key("cart", "7") || !row.NextCheckAt.Equal(slot(5)) {
 		t.Errorf("%+v, %+v, %v", row, got, err)
 	}
 	texts := jobs.Kind[string]{Name: "text", Version: 2}

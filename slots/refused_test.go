@@ -61,8 +61,8 @@ func (w *world) registerCounted(c *calls, next func() *time.Time) []string {
 }
 
 // checkCalls checks that a function without a transaction was called once for each row but the one with a key. A function
-// with a transaction may be called again, because what it did was undone: in a batch with the row that is refused, and
-// for any row when its record waits 100 ms for a lock of the server, such as the one that extends a table.
+// with a transaction may be called again, because what it did is undone: in a batch with the row that is refused, and
+// for any row whose record waits for a lock longer than a run does, which a busy machine may bring about.
 func (w *world) checkCalls(c *calls, key string) {
 	w.t.Helper()
 	for row, n := range c.of {

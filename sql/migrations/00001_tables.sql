@@ -676,7 +676,7 @@ create table prescient.alert (
 );
 
 comment on table prescient.alert is 'findings that were told to alerts.receiver, and those that are silenced';
-comment on column prescient.alert.finding is 'the condition; a slash and the job, destination, consumer or receiver follow';
+comment on column prescient.alert.finding is 'the condition, a slash, and what it is about';
 comment on column prescient.alert.since is 'since when the finding is there; null: it is silenced, and not there';
 comment on column prescient.alert.told_at is 'when a message last told it; null: none did';
 

@@ -19,7 +19,7 @@ import (
 
 // Silence tells no person of a finding for a while.
 type Silence struct {
-	Finding string        `json:"finding"` // the condition; a slash and the job, destination, consumer or receiver follow
+	Finding string        `json:"finding"` // the condition, a slash, and what it is about
 	For     duration.Text `json:"for"`     // default: 1h
 	Because string        `json:"because"`
 }
@@ -32,7 +32,10 @@ var silenceForm = form(Form{
 	Title: "Silence a finding", Verb: "Silence",
 	Lead: "No message tells the finding for a while. These pages and status still show it.",
 	Fields: []Field{
-		{Name: "finding", Label: "Finding", Hint: "Such as gave-up, failing/order.late or destinations/partner.", Required: true},
+		{
+			Name: "finding", Label: "Finding", Required: true,
+			Hint: "Such as gave-up, failing/order.late or destinations/partner.",
+		},
 		{Name: "for", Label: "For", Hint: "Such as 30m, 2h or 7d.", Default: duration.Format(DefaultSilence)},
 		becauseField,
 	},
@@ -86,7 +89,8 @@ func (tx Tx) requireUnknown(ctx context.Context, receiver string) error {
 	if err != nil || slices.ContainsFunc(list, func(u ledger.UnknownReceiver) bool { return u.Name == receiver }) {
 		return err
 	}
-	return refusef("each receiver %s that a rule or a schedule notifies is in the settings of a run", spoken.Word(receiver))
+	return refusef("each receiver %s that a rule or a schedule notifies is in the settings of a run",
+		spoken.Word(receiver))
 }
 
 // alertOf returns a finding that was told or is silenced, or the zero value.
@@ -116,7 +120,7 @@ func (tx Tx) silence(ctx context.Context, finding string, span time.Duration, be
 
 // Silenced reports on Silence and EndSilence.
 type Silenced struct {
-	Finding       string     `json:"finding"`        // the condition; a slash and the job, destination, consumer or receiver follow
+	Finding       string     `json:"finding"`        // the condition, a slash, and what it is about
 	SilencedUntil *time.Time `json:"silenced_until"` // UTC; null: it was not silenced
 	ended         bool
 }

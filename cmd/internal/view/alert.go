@@ -8,7 +8,7 @@ import (
 
 // Alert is alert.Known as JSON.
 type Alert struct {
-	Finding       string     `json:"finding"`        // the condition; a slash and the job, destination, consumer or receiver follow
+	Finding       string     `json:"finding"`        // the condition, a slash, and what it is about
 	Text          string     `json:"text"`           // what is wrong
 	Since         *time.Time `json:"since"`          // UTC; null: it is silenced, and not there
 	ToldAt        *time.Time `json:"told_at"`        // UTC; null: no message has told it
