@@ -38,8 +38,8 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	w.enqueue(w.a, check("1", slot(3)))
 	short, _ := journal.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
 	exec(t, w.a, `
-		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
-		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
+		insert into prescient.slot_run (slot, state, kind, planned, checked, finished_at, names)
+		values (to_timestamp(900), 'done', 'run', 1, 1, to_timestamp(901), '{r1,r2}')`)
 	exec(t, w.a, `
 		update prescient.future_job
 		set item_key = 'lamp', group_key = 'g', first_check_at = '2030-02-01', check_count = 2, error_count = 3, last_error = 'no', spent = '3.000001 s',
@@ -85,8 +85,8 @@ func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
 	short, _ := journal.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
 	exec(t, w.a, `insert into prescient.schedule (id, crontab, anchor) values ('report', '0 * * * *', '2030-03-01')`)
 	exec(t, w.a, `
-		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
-		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
+		insert into prescient.slot_run (slot, state, kind, planned, checked, finished_at, names)
+		values (to_timestamp(900), 'done', 'run', 1, 1, to_timestamp(901), '{r1,r2}')`)
 	exec(t, w.a, `update prescient.future_job set journal = $1`, short)
 	exec(t, w.a, `update prescient.schedule set sql = 'select 1', role = 'janitor', timeout = '10 minutes'`)
 	const act = "select to_jsonb(s)::text from prescient.schedule s"

@@ -65,7 +65,7 @@ func newCmdSilence(f *factory.Factory) *cobra.Command {
 one job, a destination, a consumer or a receiver, a slash and its name. "alerts list" has those that were told.
 "status --check" still finds it. --for 0s ends the silence.`,
 		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"
-  prescient alerts silence destinations/receiver:mail --because "the mail server moves"`,
+  prescient alerts silence destinations/receiver:mail --because "it moves"`,
 		Args: cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Finding, a.For = args[0], duration.Text(span)
