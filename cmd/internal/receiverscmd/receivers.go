@@ -2,7 +2,6 @@
 package receiverscmd
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -103,7 +102,10 @@ func test(ctx context.Context, f *factory.Factory, o testOptions) (err error) {
 		return fmt.Errorf("receiver %s (%s) did not take the message: %w", to.Name, to.URL, err)
 	}
 	tested := testedView{to.Name, to.URL.String(), answer}
-	text := fmt.Sprintf("%s (%s) took the message. It answered: %s", to.Name, to.URL, cmp.Or(answer, "nothing more"))
+	text := fmt.Sprintf("%s (%s) took the message.", to.Name, to.URL)
+	if answer != "" {
+		text += " It answered: " + answer
+	}
 	return f.Say(tested, strings.Map(plain.Printable, strings.Join(strings.Fields(text), " ")))
 }
 
