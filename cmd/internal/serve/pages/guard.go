@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -12,8 +13,8 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// maxForm bounds a form, in bytes.
-const maxForm = 256 << 10
+// maxForm bounds a form, in bytes. A form may name two hundred rows.
+const maxForm = 1 << 20
 
 // headers sets the headers of every answer: no other page may embed it, and no cache may keep it.
 func headers(h http.Header) {
@@ -37,6 +38,11 @@ func (p visitors) guard(next http.Handler) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, who))
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			if _, tooLarge := errors.AsType[*http.MaxBytesError](r.ParseForm()); tooLarge { // it has no token then
+				p.fail(w, r, http.StatusRequestEntityTooLarge,
+					fmt.Sprintf("The form is larger than %d MiB: select fewer rows, or send less text.", maxForm>>20))
+				return
+			}
 			if err := p.checkOrigin(r); err != nil {
 				p.fail(w, r, http.StatusForbidden, "This form was not sent from a page of this server: "+err.Error()+
 					". Go back, load that page again, and send it again.")

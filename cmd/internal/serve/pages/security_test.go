@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,15 @@ func TestAFormOfAnotherSiteIsRefused(t *testing.T) {
 		}
 	}
 	s.has(otto.get("/", http.StatusOK), "Log out otto")
+}
+
+func TestAFormThatIsTooLargeIsNotTakenForOneOfAnotherSite(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.browser().login(story.OperatorToken)
+	row := strings.Repeat("%3C", 1<<10)
+	body := b.post("/waiting", "/do/cancel-selected", url.Values{"row": slices.Repeat([]string{row}, 500)}, http.StatusRequestEntityTooLarge)
+	s.has(body, "The form is larger than 1 MiB: select fewer rows, or send less text.")
 }
 
 func TestTooManyLogInsThatFailAreRefusedAndLogged(t *testing.T) {
