@@ -120,7 +120,7 @@ func TestAFormOfAnotherSiteIsRefused(t *testing.T) {
 
 func TestAFormThatIsTooLargeIsNotTakenForOneOfAnotherSite(t *testing.T) {
 	t.Parallel()
-	s := setup(t)
+	s := setup(t, nil)
 	b := s.browser().login(story.OperatorToken)
 	row := strings.Repeat("%3C", 1<<10)
 	body := b.post("/waiting", "/do/cancel-selected", url.Values{"row": slices.Repeat([]string{row}, 500)}, http.StatusRequestEntityTooLarge)
