@@ -54,6 +54,20 @@ func TestThePageSaysWhyTheStateCannotBeRead(t *testing.T) {
 	}
 }
 
+// As if the password of its login had been changed since: the server's answer to a new connection has this state.
+func TestThePageSaysWhatToLookAtIfItsOwnLogInIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.DB.Exec(`
+		create function refuse() returns boolean language plpgsql as $$
+		begin raise exception 'password authentication failed' using errcode = '28P01'; end $$;
+		alter table prescient.setting rename to hidden;
+		create view prescient.setting as select * from prescient.hidden where refuse()`)
+	s.must(err)
+	page := s.browser().post("/login", "/login", url.Values{"token": {story.ReadToken}}, http.StatusServiceUnavailable)
+	s.has(page, "The database refuses the log-in of this server", "or PGPASSWORD or ~/.pgpass if it has no password")
+}
+
 // The server's own limit of time ends a read.
 func TestAPageThatTakesTheDatabaseTooLongAsksForLess(t *testing.T) {
 	t.Parallel()

@@ -145,6 +145,10 @@ func (p overviews) unread(err error) verdict {
 	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		v.Text, v.Detail = "The database refuses this server", "Its login may not read the tables: it needs the role of "+
 			"a reader, which the command migrate roles makes. "+v.Detail
+	case pg.HasState(err, pqerror.InvalidPassword, pqerror.InvalidAuthorizationSpecification):
+		v.Text, v.Detail = "The database refuses the log-in of this server", "PostgreSQL runs, and refuses the name or the "+
+			"password. Correct the URL of the database in the settings, or PGPASSWORD or ~/.pgpass if it has no password, "+
+			"and start "+p.cfg.Command+" again: its command doctor tells which is used. "+v.Detail
 	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded), pg.IsTransient(err):
 		v.Text = "The database does not answer"
 		v.Detail = "Slots that begin meanwhile are missed. When it answers again, catch-up runs their rows. " + v.Detail
