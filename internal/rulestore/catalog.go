@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -272,14 +272,10 @@ func (t table) column(name string) (c *column, err error) {
 func quoted(name string) string {
 	parts := strings.Split(name, ".")
 	for i, part := range parts {
-		if !plainName.MatchString(part) {
-			parts[i] = pq.QuoteIdentifier(part)
-		}
+		parts[i] = sqltext.QuoteName(part)
 	}
 	return strings.Join(parts, ".")
 }
-
-var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 // key returns the columns of the key. Nil: the table has no such column.
 func (r *resolver) key(t table) (columns []column) {
@@ -343,7 +339,7 @@ func (r *resolver) identifies(t table, columns []column) {
 }
 
 // unique returns the columns of a unique constraint that has some of those with numbers alone, or all of them and
-// others, as the value of field key. Empty: there is none.
+// others, as the value of field key. It returns an empty text if there is no such constraint.
 func (t table) unique(numbers []string) string {
 	within := func(some, all []string) bool {
 		return !slices.ContainsFunc(some, func(n string) bool { return !slices.Contains(all, n) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
@@ -290,7 +291,7 @@ func (r *resolver) expression(
 
 // alias returns the name by which the server calls the row in an expression.
 func (u understood) alias() string {
-	if plainName.MatchString(u.table.Name) {
+	if sqltext.IsPlainName(u.table.Name) {
 		return u.table.Name
 	}
 	return pq.QuoteIdentifier(u.table.Name)

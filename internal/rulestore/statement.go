@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -76,7 +77,7 @@ func floods(r rule.Applied) (warnings []string) {
 		}
 		for _, quoted := range r.Reads {
 			column := quoted
-			if bare := strings.Trim(quoted, `"`); plainName.MatchString(bare) {
+			if bare := strings.Trim(quoted, `"`); sqltext.IsPlainName(bare) {
 				column = bare
 			}
 			name := regexp.QuoteMeta(column)

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/sqltext"
 )
 
 // refusedText is a text of a file that the server refuses, as a part of a statement.
@@ -228,7 +229,7 @@ var outerQuotes = regexp.MustCompile(`write '("(?:[^"]|"")*")', because (.*), an
 
 // within returns a message about a column whose name is a part of the text: YAML takes no quotes in the middle of it.
 func (t refusedText) within(message string) string {
-	if plainName.MatchString(strings.ToLower(strings.TrimSpace(t.text))) {
+	if sqltext.IsPlainName(strings.ToLower(strings.TrimSpace(t.text))) {
 		return message
 	}
 	return outerQuotes.ReplaceAllString(message, "write $1, because $2")

@@ -33,6 +33,9 @@ func (p *Problem) Error() string { return p.Detail }
 const NoRights = "the database role of this server may not do that: " +
 	"grant its login the role of operators, which migrate roles creates"
 
+// AskLess says what to do about a request that takes the database too long.
+const AskLess = "ask for less, such as one job, or a shorter time"
+
 // NewProblem returns a problem with the title of its status.
 func NewProblem(status int, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail}
@@ -66,7 +69,7 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 		return NewProblem(http.StatusForbidden, NoRights)
 	case pg.HasState(err, pqerror.QueryCanceled):
 		return NewProblem(http.StatusServiceUnavailable,
-			"it would take the database too long: ask for less, such as one job, or a shorter time")
+			"it would take the database too long: "+AskLess)
 	case errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded):
 		return NewProblem(http.StatusServiceUnavailable, ErrLate.Error())
 	}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/lib/pq"
+	"github.com/prescient-go/prescient/internal/sqltext"
 )
 
 var (
@@ -33,16 +33,11 @@ func ParseName(text string) (parts []string, err error) {
 	}
 }
 
-var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
-
 // quoted returns the name of a column as SQL, with double quotes if it needs them. A text that is no name stays.
 func quoted(name string) string {
 	names, err := ParseName(name)
-	switch {
-	case err != nil || len(names) != 1:
+	if err != nil || len(names) != 1 {
 		return name
-	case plainName.MatchString(names[0]):
-		return names[0]
 	}
-	return pq.QuoteIdentifier(names[0])
+	return sqltext.QuoteName(names[0])
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ func (in *Input) keys() (list []jobs.Key) {
 	return list
 }
 
-// distinct leaves out what is in a selection twice.
+// distinct returns each member of a list once, in the order of the list.
 func distinct[T comparable](list []T) (once []T) {
 	seen := map[T]bool{}
 	for _, member := range list {
@@ -85,13 +84,7 @@ func planSelected[A Quick](
 ) (plan Plan, err error) {
 	var changes []A
 	fingerprint := []any{}
-	warn := func(texts ...string) {
-		for _, text := range texts {
-			if !slices.Contains(plan.Warnings, text) {
-				plan.Warnings = append(plan.Warnings, text)
-			}
-		}
-	}
+	warn := func(texts ...string) { plan.Warnings = distinct(append(plan.Warnings, texts...)) }
 	for _, a := range list {
 		one, err := a.plan(ctx, tx)
 		refused, isRefused := errors.AsType[*RefusedError](err)
@@ -198,11 +191,7 @@ func (c CancelSelected) do(ctx context.Context, tx Tx) (Report, error) {
 	err := doSelected(ctx, tx, c.each(), func(r Report) {
 		one := r.(Cancelled)
 		sum.Cancelled += one.Cancelled
-		for _, text := range one.again {
-			if !slices.Contains(sum.again, text) {
-				sum.again = append(sum.again, text)
-			}
-		}
+		sum.again = distinct(append(sum.again, one.again...))
 	})
 	return sum, err
 }

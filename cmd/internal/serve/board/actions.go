@@ -23,9 +23,6 @@ import (
 // ErrReader is returned to readers who request an action.
 var ErrReader = errors.New("this needs the token of an operator, one of server.token")
 
-// NoRights is the answer if the database refuses a request of the server for lack of rights.
-const NoRights = web.NoRights
-
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("this server runs a catch-up already: wait until it has ended")
 

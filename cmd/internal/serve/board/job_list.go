@@ -236,10 +236,7 @@ func (s *source) readQuiet(ctx context.Context, r *reader, f JobsFilter, o *Over
 		ask.After = f.After.name
 	}
 	list, err := s.readJobs(ctx, r, ask)
-	if len(list) > n {
-		list = list[:n]
-		v.After = new(JobsPosition{quiet: true, name: list[n-1].JobExec}.String())
-	}
+	list, v.After = cutPage(list, n, func(j JobLine) string { return JobsPosition{quiet: true, name: j.JobExec}.String() })
 	v.Jobs = append(v.Jobs, list...)
 	return err
 }

@@ -15,7 +15,7 @@ type figure struct {
 	Note  string
 	At    *time.Time // behind the note; nil: none
 	Mark  string     // empty: it is no problem
-	Path  string     // of the page that tells more; empty: there is none
+	Path  string     // of a page that tells more; optional
 }
 
 // shown leaves out the figures that are zero.

@@ -247,12 +247,12 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case pg.IsRowSecurity(err):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrRowSecurity.Error()+".")
 	case pg.HasState(err, pqerror.InsufficientPrivilege):
-		s.fail(w, r, http.StatusForbidden, board.NoRights)
+		s.fail(w, r, http.StatusForbidden, web.NoRights)
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrNotMigrated.Error()+".")
 	case pg.HasState(err, pqerror.QueryCanceled):
 		s.fail(w, r, http.StatusServiceUnavailable,
-			"It would take the database too long: ask for less, such as one job, or a shorter time.")
+			"It would take the database too long: "+web.AskLess+".")
 	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -30,7 +30,7 @@ func TestAServerThatMayNotActSaysSo(t *testing.T) {
 		create trigger refuse before insert on prescient.action execute function prescient.refuse()`)
 	s.must(err)
 	b := s.browser().login(story.OperatorToken)
-	s.has(b.submit(b.get("/do/cancel?name=order&key=1", http.StatusOK), nil, http.StatusForbidden), board.NoRights)
+	s.has(b.submit(b.get("/do/cancel?name=order&key=1", http.StatusOK), nil, http.StatusForbidden), web.NoRights)
 }
 
 func TestACountThatWasNotFinishedSaysSo(t *testing.T) {
