@@ -1,8 +1,8 @@
 -- Cancels up to $7 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
 -- ($3), a group ($4) and fields of the payload ($5) that were enqueued before $6. Nulls do not narrow,
--- and checks of schedules stay, as those of rules do without a job. It begins behind a position, which is a slot ($8), a job number ($9)
--- and an id ($10): from the first slot, the statement would read everything again that the caller has
--- walked past. It leaves a row that another transaction has locked: waiting could deadlock with a
+-- and checks of schedules stay; without a job, those of rules stay, too. It begins behind a position,
+-- which is a slot ($8), a job number ($9) and an id ($10): from the first slot, the statement would
+-- read everything again that the caller has walked past. It leaves a row that another transaction has locked: waiting could deadlock with a
 -- transaction that writes the same rows in another order. It returns how many rows it cancelled, how
 -- many it locked, and the position of the last one. A row that another transaction moved after the
 -- snapshot is locked but not cancelled: its version in the snapshot has another key.

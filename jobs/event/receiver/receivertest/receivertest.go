@@ -22,7 +22,7 @@ type Mail struct {
 	To      []string // of the envelope
 	Subject string
 	Body    string
-	// HTML is the part beside the body. Empty: there is none.
+	// HTML is the part beside the body, if the mail has one.
 	HTML string
 }
 
