@@ -41,7 +41,7 @@ func TestCancelByKeyEndsOneRowAsCancelled(t *testing.T) {
 	}
 	got := list[0]
 	if got.Outcome != jobs.OutcomeCancelled || got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "[1, 2]" ||
-		!got.Slot.Equal(slot(4)) || !got.FirstCheckAt.Equal(slot(4)) || !got.NextCheckAt.IsZero() || got.Runner != "" || got.Duration != 0 || got.EndedAt.IsZero() {
+		!got.Slot.Equal(slot(4)) || !got.FirstCheckAt.Equal(slot(4)) || !got.NextCheckAt.IsZero() || got.Runner != "" || got.Duration != 0 || got.FinishedAt.IsZero() {
 		t.Errorf("history: %+v", got)
 	}
 }

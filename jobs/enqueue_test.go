@@ -125,7 +125,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt.Equal(slot(3)) || !j.FirstCheckAt.Equal(slot(3)) {
 			t.Errorf("read %+v, want %+v", j, want)
 		}
-		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.TotalRuntime != 0 {
+		if j.EnqueuedBy == "" || j.EnqueuedAt.IsZero() || j.CheckCount != 0 || j.ErrorCount != 0 || j.LastError != "" || j.Spent != 0 {
 			t.Errorf("a new row is %+v", j)
 		}
 		if want.Payload == nil {

@@ -36,8 +36,8 @@ type FutureJob struct {
 	ErrorCount int `json:"error_count"`
 	// LastError is the last error's text, or empty.
 	LastError string `json:"last_error"`
-	// TotalRuntime is the run time of all checks so far, counted like admin.HistoryRow.Duration.
-	TotalRuntime time.Duration `json:"spent_ns"`
+	// Spent is the run time of all checks so far, counted like admin.HistoryRow.Duration.
+	Spent time.Duration `json:"spent_ns"`
 	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for,
 	// in UTC.
 	FirstCheckAt time.Time `json:"first_check_at,omitzero"`
@@ -101,7 +101,7 @@ func (j *FutureJob) ReadRow(_ reserved.Caller, row *sql.Rows, more ...any) error
 		return fmt.Errorf("read future job: %w", err)
 	}
 	j.FirstCheckAt, j.NextCheckAt, j.EnqueuedAt = j.FirstCheckAt.UTC(), j.NextCheckAt.UTC(), j.EnqueuedAt.UTC()
-	j.TotalRuntime = time.Duration(spent) * time.Microsecond
+	j.Spent = time.Duration(spent) * time.Microsecond
 	return nil
 }
 

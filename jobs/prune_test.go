@@ -54,11 +54,11 @@ func TestPruneForgetsWhatOperatorsDidBeforeThatAndNothingThatGoesOn(t *testing.T
 	t.Parallel()
 	w := setup(t)
 	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
-	w.exec(`insert into prescient.action (at, ended_at, actor, what, target, plan, row_count, slots, schedules, events, outcome)
-		select '2020-02-01', ended_at, 'ops', 'retry', target, '', 0, 0, 0, 0, outcome
+	w.exec(`insert into prescient.action (at, finished_at, actor, what, target, plan, row_count, slots, schedules, events, outcome)
+		select '2020-02-01', finished_at, 'ops', 'retry', target, '', 0, 0, 0, 0, outcome
 		from (values
 			('ended', timestamptz '2020-02-28 23:59Z', 'done'), ('ended later', '2027-03-01 00:00Z', 'failed'), ('goes on', null, 'running')
-		) as a (target, ended_at, outcome)`)
+		) as a (target, finished_at, outcome)`)
 	for _, test := range []struct {
 		dryRun bool
 		want   []admin.PrunedPartition

@@ -250,9 +250,9 @@ func TestHistoryTellsHowARowEnded(t *testing.T) {
 	}
 	got := list[0]
 	if got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "1" || !got.Slot.Equal(slot(4)) ||
-		!got.FirstCheckAt.Equal(slot(4)) || got.CheckCount != 2 || got.ErrorCount != 6 || got.LastError != "boom" || got.TotalRuntime != 3*time.Second ||
+		!got.FirstCheckAt.Equal(slot(4)) || got.CheckCount != 2 || got.ErrorCount != 6 || got.LastError != "boom" || got.Spent != 3*time.Second ||
 		got.Outcome != jobs.OutcomeFailed || got.Lateness != 2*time.Second || got.Duration != time.Second || got.Runner != "runner-1" ||
-		got.EndedAt.Location() != time.UTC || got.EnqueuedAt.After(got.EndedAt) {
+		got.FinishedAt.Location() != time.UTC || got.EnqueuedAt.After(got.FinishedAt) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -346,7 +346,7 @@ func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
 		t.Fatalf("%d rows wait", len(list))
 	}
 	for _, j := range list {
-		if !j.NextCheckAt.Equal(slot(1)) || !j.FirstCheckAt.Equal(slot(4)) || j.ErrorCount != 0 || j.CheckCount != 2 || j.LastError != "boom" || j.TotalRuntime != 3*time.Second {
+		if !j.NextCheckAt.Equal(slot(1)) || !j.FirstCheckAt.Equal(slot(4)) || j.ErrorCount != 0 || j.CheckCount != 2 || j.LastError != "boom" || j.Spent != 3*time.Second {
 			t.Errorf("%+v", j)
 		}
 		if j.EntityKey == "1" && (j.ID != e.ID || string(j.Payload) != `"p"` || j.Anonymous) || j.EntityKey == "2" && !j.Anonymous {

@@ -728,7 +728,7 @@ func TestAnOperatorCannotRewriteActions(t *testing.T) {
 	}
 	for _, change := range []string{
 		"insert into audited.action (actor, what, target, plan, row_count, slots, schedules, events) values ('', '', '', '', 0, 0, 0, 0)",
-		"update audited.action set result = ''", "update audited.action set ended_at = null", "delete from audited.action", "truncate audited.action",
+		"update audited.action set result = ''", "update audited.action set finished_at = null", "delete from audited.action", "truncate audited.action",
 	} {
 		err := as(t, db, "audited_nobody", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), change)

@@ -43,7 +43,7 @@ func TestSQLTellsTheTimeOfTheKit(t *testing.T) {
 	}
 	for what, at := range map[string]struct{ got, want time.Time }{
 		"the enqueue":            {waiting.EnqueuedAt, requested},
-		"the end":                {ended.EndedAt, due},
+		"the end":                {ended.FinishedAt, due},
 		"the enqueue in history": {ended.EnqueuedAt, requested},
 	} {
 		// The instants that rows have go on with the time of the server.

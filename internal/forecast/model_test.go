@@ -201,11 +201,11 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 		want []stay
 	}{
 		"a check ends it": {
-			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(2*hour + 1)},
+			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), finishedAt: at(2*hour + 1)},
 			[]stay{{slot: at(2 * hour), arrived: at(0)}},
 		},
 		"it is cancelled": {
-			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(hour), removed: true, exact: true},
+			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), finishedAt: at(hour), removed: true, exact: true},
 			[]stay{{slot: at(2 * hour), arrived: at(0), left: at(hour), exact: true}},
 		},
 		"checks, and one more to come": {
@@ -217,7 +217,7 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 		},
 		"it is moved, pushed back and deferred": {
 			rowHistory{
-				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
+				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), finishedAt: at(8 * hour),
 				journal: change("rescheduled", 5*hour, hour) + "\n" + change("pushed_back", 6*hour, 6*hour+time.Minute) + "\n" +
 					entry("deferred", 6*hour+15*time.Minute, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
 			},
@@ -237,13 +237,13 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 		},
 		"it was put back": {
 			rowHistory{
-				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour),
+				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), finishedAt: at(4 * hour),
 				journal: change("retried", hour, 3*hour),
 			},
 			[]stay{{slot: at(4 * hour), arrived: at(3 * hour), exact: true}},
 		},
 		"it has no journal": {
-			rowHistory{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour)}, nil,
+			rowHistory{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), finishedAt: at(4 * hour)}, nil,
 		},
 	} {
 		if diff := cmp.Diff(test.want, test.row.stays(), cmp.AllowUnexported(stay{})); diff != "" {

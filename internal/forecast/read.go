@@ -212,7 +212,7 @@ func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx, from, to time.T
 	var m pg.Message // Citus does not support parameters for a sample
 	m.Add(pg.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
 		var l rowHistory
-		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.endedAt, &l.removed, &l.exact)
+		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.finishedAt, &l.removed, &l.exact)
 		list = append(list, l)
 		return err
 	})

@@ -32,7 +32,7 @@ type rowHistory struct {
 	firstSlot  time.Time
 	journal    string
 	slot       time.Time // the last slot
-	endedAt    time.Time // zero: it still waits
+	finishedAt time.Time // zero: it still waits
 	removed    bool      // it was cancelled or replaced
 	exact      bool
 }
@@ -59,12 +59,12 @@ func (l rowHistory) stays() (list []stay) {
 		arrived, known = e.at, true
 		moves++
 	}
-	if l.endedAt.IsZero() || moves == 0 && !l.slot.Equal(l.firstSlot) {
+	if l.finishedAt.IsZero() || moves == 0 && !l.slot.Equal(l.firstSlot) {
 		return list
 	}
 	v := stay{slot: l.slot, arrived: arrived, exact: moves > 0 || l.exact}
 	if l.removed {
-		v.left = l.endedAt
+		v.left = l.finishedAt
 	}
 	return append(list, v)
 }

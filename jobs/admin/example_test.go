@@ -62,7 +62,7 @@ func ExampleClient_History() {
 			slog.Error("read history", "error", err)
 			return
 		}
-		slog.Info("failed", "check", row.Key().String(), "at", row.EndedAt, "error", row.LastError)
+		slog.Info("failed", "check", row.Key().String(), "at", row.FinishedAt, "error", row.LastError)
 	}
 }
 
@@ -119,7 +119,7 @@ func ExampleClient_HistoryPage() {
 		slog.Error("read the history", "error", err)
 	}
 	for _, check := range ended {
-		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.EndedAt)
+		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.FinishedAt)
 	}
 	if !next.IsZero() {
 		slog.Info("more have ended", "after", next.String())

@@ -23,7 +23,7 @@ import (
 type HistoryRow struct {
 	jobs.FutureJob               // Slot is its slot at the end
 	Outcome        jobs.Outcome  `json:"outcome"`
-	EndedAt        time.Time     `json:"ended_at"`    // UTC, by the database's clock
+	FinishedAt     time.Time     `json:"finished_at"` // UTC, by the database's clock
 	Duration       time.Duration `json:"duration_ns"` // run time of the last check; 0: no check ran
 	Runner         string        `json:"runner"`      // that ran the last check; empty: its owner ended it
 	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
@@ -88,7 +88,7 @@ func (c *Client) HistoryPage(
 		}
 		n := fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
 		if n < len(ended) {
-			next = Position{at: ended[n-1].EndedAt, id: ended[n-1].ID}
+			next = Position{at: ended[n-1].FinishedAt, id: ended[n-1].ID}
 		}
 		if n < len(ended) || !since.After(from) {
 			return ended[:n], next, nil
@@ -111,7 +111,7 @@ func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64
 	var attempts []byte
 	var ack string
-	err := e.ReadRow(reserved.Caller{}, row, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
+	err := e.ReadRow(reserved.Caller{}, row, &e.Outcome, &e.FinishedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
 	}
@@ -122,7 +122,7 @@ func scanEnded(row *sql.Rows, e *HistoryRow) error {
 		e.Attempts[i].Slot = e.Attempts[i].Slot.UTC()
 	}
 	e.Slot, e.NextCheckAt = e.NextCheckAt, time.Time{}
-	e.EndedAt = e.EndedAt.UTC()
+	e.FinishedAt = e.FinishedAt.UTC()
 	e.Lateness, e.Duration = micros(lateness), micros(duration)
 	return err
 }

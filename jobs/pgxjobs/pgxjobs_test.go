@@ -111,7 +111,7 @@ func (w *world) story(db jobs.Tx) (all []said) {
 var alike = cmp.Options{
 	cmp.AllowUnexported(jobs.FutureJob{}),
 	cmpopts.IgnoreFields(jobs.FutureJob{}, "ID", "EnqueuedAt"),
-	cmpopts.IgnoreFields(admin.HistoryRow{}, "EndedAt"),
+	cmpopts.IgnoreFields(admin.HistoryRow{}, "FinishedAt"),
 	cmpopts.IgnoreFields(admin.TimelineEntry{}, "ID", "At", "App", "Actor"),
 }
 

@@ -42,9 +42,9 @@ begin
     end if;
     partition := 'action';
     if dry_run then
-        select count(*) into rows from prescient.action where coalesce(ended_at, seen_at) < before;
+        select count(*) into rows from prescient.action where coalesce(finished_at, seen_at) < before;
     else
-        delete from prescient.action where coalesce(ended_at, seen_at) < before;
+        delete from prescient.action where coalesce(finished_at, seen_at) < before;
         get diagnostics rows = row_count;
     end if;
     if rows > 0 then

@@ -14,7 +14,7 @@ begin
     update prescient.action a
     set outcome = end_action.outcome,
         result = end_action.result,
-        ended_at = statement_timestamp()
+        finished_at = statement_timestamp()
     where a.id = end_action.id
         and a.outcome = 'running'
         and a.by_role = caller;

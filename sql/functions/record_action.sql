@@ -18,7 +18,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
-    insert into prescient.action (actor, what, target, plan, row_count, slots, schedules, events, outcome, result, ended_at)
+    insert into prescient.action (actor, what, target, plan, row_count, slots, schedules, events, outcome, result, finished_at)
     values (actor, what, target, plan, row_count, slots, schedules, events, outcome, result, case when outcome <> 'running' then clock_timestamp() end)
     returning *
 $$;

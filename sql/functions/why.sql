@@ -49,7 +49,7 @@ begin
     with told as materialized (
         (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
-            f.requested_for, f.requested_within, f.journal, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            f.requested_for, f.requested_within, f.journal, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as finished_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job, f.last_error as whole, null::text as ack
         from prescient.future_job f
         left join prescient.job j on j.job = f.job
@@ -119,7 +119,7 @@ begin
         where e.value ->> 'what' is distinct from s.what
         union all
         select
-            s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
+            s.id, s.name, s.item_key, s.enqueued_at, 1000, s.finished_at, s.what, s.slot, null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null,
             e.value ->> 'to'
         from told s

@@ -741,7 +741,7 @@ comment on table prescient.event_outbox is
 create table prescient.action (
     id        bigint      not null generated always as identity,
     at        timestamptz not null default clock_timestamp(),
-    ended_at  timestamptz,
+    finished_at timestamptz,
     by_role   text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
     actor     prescient.label not null,
     what      prescient.label not null,
@@ -758,7 +758,7 @@ create table prescient.action (
     -- board_actions: the newest first.
     constraint action_pkey primary key (id),
     constraint action_outcome check (outcome in ('running', 'done', 'failed', 'stopped')),
-    constraint action_ended check ((outcome = 'running') = (ended_at is null))
+    constraint action_finished check ((outcome = 'running') = (finished_at is null))
 );
 
 comment on table prescient.action is 'actions of operators through prescient serve, with the preview that they confirmed';

@@ -42,7 +42,7 @@ func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
 		ID: j.ID, Key: j.Key(), Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
 		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError,
-		Spent:   duration.Text(j.TotalRuntime),
+		Spent:   duration.Text(j.Spent),
 		Payload: writable(j.Payload), EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
 }
@@ -84,7 +84,7 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 // NewEndedCheck returns an ended check as JSON.
 func NewEndedCheck(e admin.HistoryRow) Ended {
 	return Ended{
-		e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
+		e.FinishedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
 		e.Acked, NewCheckData(e.FutureJob),
 	}
 }

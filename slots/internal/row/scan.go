@@ -43,7 +43,7 @@ func Scan(
 		j.CheckCount, j.ErrorCount = int(checks), int(failures)
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
 		j.TraceParent = traceparent.String
-		j.EnqueuedAt, j.TotalRuntime = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
+		j.EnqueuedAt, j.Spent = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
 		if first.Valid {
 			j.FirstCheckAt = time.UnixMicro(first.Int64).UTC()
 		} else {

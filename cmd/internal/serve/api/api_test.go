@@ -272,7 +272,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		}
 		got := all.Actions
 		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" ||
-			got[0].EndedAt == nil || got[0].Text != test.plan {
+			got[0].FinishedAt == nil || got[0].Text != test.plan {
 			t.Errorf("%s is not recorded: %+v", test.name, got)
 		}
 	}

@@ -67,14 +67,14 @@ const (
 
 // Done is the record of a confirmed action. By is the database role.
 type Done struct {
-	ID      int64      `json:"id"`
-	At      time.Time  `json:"at"`
-	EndedAt *time.Time `json:"ended_at"` // null: it goes on. If its server was killed, the last sign of it
-	By      string     `json:"by"`
-	Actor   string     `json:"actor"`
-	What    string     `json:"what"`
-	Target  string     `json:"target"`
-	Text    string     `json:"text"` // of the plan
+	ID         int64      `json:"id"`
+	At         time.Time  `json:"at"`
+	FinishedAt *time.Time `json:"finished_at"` // null: it goes on. If its server was killed, the last sign of it
+	By         string     `json:"by"`
+	Actor      string     `json:"actor"`
+	What       string     `json:"what"`
+	Target     string     `json:"target"`
+	Text       string     `json:"text"` // of the plan
 	action.Counts
 	Outcome string `json:"outcome"` // running, done, failed or stopped
 	Result  string `json:"result"`  // a sentence; the error if it failed
@@ -381,13 +381,13 @@ func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who web.Who, p Plan,
 		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
 		d.Events, outcome, cut(result),
 	}
-	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
+	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.FinishedAt, &d.By)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)
 	}
 	d.At = d.At.UTC()
-	if d.EndedAt != nil {
-		d.EndedAt = new(d.EndedAt.UTC())
+	if d.FinishedAt != nil {
+		d.FinishedAt = new(d.FinishedAt.UTC())
 	}
 	return d, nil
 }

@@ -18,12 +18,12 @@ import (
 func TestARunningActionIsStoppedIfItsServerGivesNoSign(t *testing.T) {
 	t.Parallel()
 	b, last, end := runAction(t, time.Hour)
-	if got := last(); got.Outcome != Running || got.EndedAt != nil {
+	if got := last(); got.Outcome != Running || got.FinishedAt != nil {
 		t.Errorf("the action runs: %+v", got)
 	}
 	b.cfg.DB.MustExec("update prescient.action set seen_at = clock_timestamp() - interval '70 seconds'")
 	got := last()
-	if got.Outcome != Stopped || got.Result != lost || got.EndedAt == nil || time.Since(*got.EndedAt) < lostAfter {
+	if got.Outcome != Stopped || got.Result != lost || got.FinishedAt == nil || time.Since(*got.FinishedAt) < lostAfter {
 		t.Errorf("its server gives no sign: %+v", got)
 	}
 	end()

@@ -130,9 +130,9 @@ func scanDone(row *sql.Rows, d *Done) error {
 	var ended, lastSign sql.NullTime
 	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
 		&d.Schedules, &d.Events, &d.Outcome, &d.Result, &lastSign)
-	d.At, d.EndedAt = d.At.UTC(), utc(ended)
+	d.At, d.FinishedAt = d.At.UTC(), utc(ended)
 	if lastSign.Valid {
-		d.Outcome, d.Result, d.EndedAt = Stopped, lost, utc(lastSign)
+		d.Outcome, d.Result, d.FinishedAt = Stopped, lost, utc(lastSign)
 	}
 	return err
 }
