@@ -499,6 +499,20 @@ func TestMessagesOfADigestAreOneForEachRecipient(t *testing.T) {
 	}
 }
 
+// One row with a text of a megabyte must not keep the other rows of a digest from their reader.
+func TestALongMessageOfADigestHidesNoOther(t *testing.T) {
+	t.Parallel()
+	f := &fake{most: 2000}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f})
+	if err := p.Publish(t.Context(), events("1 a one>", "2 b two"+strings.Repeat("o", 1<<20)+">", "3 c three>", "4 d four>")); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.got) != 1 || !strings.HasPrefix(f.got[0], "4 messages:|one|twooo") || !strings.HasSuffix(f.got[0], "ooo...|three|four@") ||
+		len(f.got[0]) > 2000 {
+		t.Errorf("%d: %.100q", len(f.got), f.got)
+	}
+}
+
 func TestWhatIsAboveTheBoundOfAMinuteIsToldInOneMessage(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -22,14 +22,27 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:max(0, most-len(end))], "") + end
 }
 
-// together makes one text of several, below a heading. It leaves out the last ones, and says how many, if all of them
-// do not fit into a number of bytes.
+// leastShare is how many bytes of a text together keeps at least: enough to tell which row it is about.
+const leastShare = 200
+
+// together makes one text of several, below a heading. If all of them do not fit into a number of bytes, it cuts those
+// that are longer than their share, so that a long one hides no other. Then it leaves out the last ones, and says how
+// many.
 func together(heading string, texts []string, most int) string {
+	const between = "\n\n"
+	all := len(heading)
+	for _, text := range texts {
+		all += len(between) + len(strings.TrimSpace(text))
+	}
+	share := all
+	if all > most {
+		share = max(leastShare, (most-len(heading))/len(texts)-len(between))
+	}
 	var b strings.Builder
 	b.WriteString(heading)
 	for i, text := range texts {
-		rest := fmt.Sprintf("\n\n... and %d more, which prescient events tail shows", len(texts)-i)
-		entry := "\n\n" + strings.TrimSpace(text)
+		rest := fmt.Sprintf(between+"... and %d more, which prescient events tail shows", len(texts)-i)
+		entry := between + cut(strings.TrimSpace(text), share)
 		room := most - b.Len()
 		if i < len(texts)-1 {
 			room -= len(rest)
