@@ -258,7 +258,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		case accepted:
 			got = append(got, e.Event)
 		}
-		progress = progress || !s.done[e.Position]
+		progress = progress || b.fates[i] != settled && !s.done[e.Position]
 		if open {
 			s.done[e.Position] = true
 		} else {

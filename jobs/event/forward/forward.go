@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
@@ -282,7 +283,7 @@ func (s *sender) note(ctx context.Context, err error) time.Duration {
 		}
 		s.sent.Err = err
 		s.failures++
-		return min(longestWait, firstPause<<min(s.failures-1, 10))
+		return min(longestWait, max(firstPause<<min(s.failures-1, 10), asked(err)))
 	}
 	if s.failures > 0 {
 		s.cfg.Logger.InfoContext(ctx, "a destination takes events again", "destination", s.to.Name)
@@ -292,6 +293,14 @@ func (s *sender) note(ctx context.Context, err error) time.Duration {
 		return awakePause
 	}
 	return idlePause
+}
+
+// asked returns how long a destination asks to wait. 0: it does not say.
+func asked(err error) time.Duration {
+	if status, is := errors.AsType[*egress.StatusError](err); is {
+		return status.RetryAfter
+	}
+	return 0
 }
 
 // wants reports whether the destination gets events of a type.

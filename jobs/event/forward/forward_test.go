@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -363,6 +365,44 @@ func TestAForwarderThatFinishesDoesNotTryADestinationAgainBeforeItsPauseIsOver(t
 		if pause := tries[i+1].Sub(tries[i]); pause < time.Second {
 			t.Errorf("tried again after %s", pause)
 		}
+	}
+}
+
+// A service that gets too many messages asks to wait, and may ban a sender that does not.
+func TestADestinationThatAsksToWaitIsTriedAgainAfterThat(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	const wait = 3 * time.Second
+	w.receiver.down = fmt.Errorf("post: %w", &egress.StatusError{Status: http.StatusTooManyRequests, RetryAfter: wait})
+	tries := make(chan time.Time, 100)
+	w.receiver.before = func(context.Context, []event.Event) { tries <- time.Now() }
+	w.publish("a1")
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Stop() })
+	if first, second := <-tries, <-tries; second.Sub(first) < wait {
+		t.Errorf("tried again after %s", second.Sub(first))
+	}
+}
+
+// Events for other destinations are no progress of one that hangs: a run would wait for it a second time, and its finding
+// would come later.
+func TestADestinationThatHangsIsTriedOnceBesideEventsForOthers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{Lease: 3 * time.Second})
+	w.cfg.Destinations[0].Types = []string{"happened.a*"}
+	w.receiver.down = errors.New("no answer")
+	w.receiver.before = func(ctx context.Context, _ []event.Event) { <-ctx.Done() }
+	w.publish("a1", "b1", "b2")
+	var sent forward.Sent
+	await.True(t, "the destination to be tried", func() bool {
+		sent = w.forward()
+		return w.receiver.tries > 0
+	})
+	if !errors.Is(sent.Err, w.receiver.down) || w.receiver.tries != 1 {
+		t.Errorf("%d tries: %+v", w.receiver.tries, sent)
 	}
 }
 
