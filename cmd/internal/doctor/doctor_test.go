@@ -92,7 +92,7 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			`update prescient.setting set schema_version = ` + strconv.Itoa(pgsql.SchemaVersion), nil,
 		},
 		"a schema of newer code": {
-			"migrations", Action, "install a newer orders", `update prescient.setting set min_code_version = 1000`,
+			"migrations", Action, "install a newer version of this binary", `update prescient.setting set min_code_version = 1000`,
 			`update prescient.setting set min_code_version = 1`, nil,
 		},
 		"a schema where everybody may create": {

@@ -30,8 +30,8 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 		}
 	case errors.Is(err, pgsql.ErrNewer):
 		found = []Finding{
-			action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s",
-				c.Name),
+			action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it",
+				"install a newer version of this binary"),
 		}
 	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		return nil, true, nil // rights tells, or rowSecurity
