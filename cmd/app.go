@@ -89,13 +89,21 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	code := codeOf(err)
 	switch {
 	case err != nil && !line.reached && !unwritten(err):
-		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(c, err.Error()), c.CommandPath())
+		code, err = Usage, errors.New(withHelp(explainUsage(c, err.Error()), c.CommandPath()))
 	case err == nil && line.helpErr != nil:
 		code, err = Failure, line.helpErr
 	}
 	report(ctx, a.f, failure{c, args, code, err})
 	_ = a.f.Close() // the process ends
 	return code
+}
+
+// withHelp adds to a message where to read more.
+func withHelp(message, command string) string {
+	if strings.HasSuffix(message, "?") {
+		return fmt.Sprintf("%s See %s --help", message, command)
+	}
+	return fmt.Sprintf("%s; see %s --help", message, command)
 }
 
 // unwritten reports whether err says that a file could not be written: cobra itself prints the version.

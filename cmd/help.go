@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // readableWidth bounds the width of text that is read line by line.
@@ -32,7 +33,11 @@ func newHelp(root *cobra.Command) *cobra.Command {
 				return writeSchema(root.OutOrStdout(), root, rest)
 			}
 			if err != nil || len(rest) > 0 {
-				return exit.Usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
+				message := fmt.Sprintf("there is no command %q", strings.Join(args, " "))
+				if near := c.SuggestionsFor(rest[0]); len(near) > 0 {
+					message += spoken.DidYouMean(near)
+				}
+				return exit.Usagef("%s", withHelp(message, root.Name()))
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // explainUsage rewrites the library's message about a command line in plain words.
@@ -27,11 +27,11 @@ func explainUsage(c *cobra.Command, text string) string {
 	}
 	if m := unknown.FindStringSubmatch(text); m != nil {
 		if below := namedBelow(c, m[1]); len(below) > 0 {
-			return m[0] + cli.DidYouMean(below)
+			return m[0] + spoken.DidYouMean(below)
 		}
 	}
 	text = suggestions.ReplaceAllStringFunc(text, func(list string) string {
-		return cli.DidYouMean(strings.Fields(list)[4:])
+		return spoken.DidYouMean(strings.Fields(list)[4:])
 	})
 	text = required.ReplaceAllStringFunc(text, func(list string) string {
 		return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1]))

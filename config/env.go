@@ -1,8 +1,12 @@
 package config
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // prefix starts the name of every environment variable that is a setting.
@@ -35,16 +39,16 @@ func unknownVariables(environ []string) []string {
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
 		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, prefix+"TEST_") && !known[name] {
-			warnings = append(warnings, "environment variable "+name+" is no setting and is ignored"+meant(name, known)+
-				"; prescient config show lists the settings")
+			warnings = append(warnings, "environment variable "+name+" is no setting and is ignored"+
+				cmp.Or(meant(name, known), "; prescient config show lists the settings"))
 		}
 	}
 	slices.Sort(warnings)
 	return warnings
 }
 
-// meant returns the setting that a variable names without its section: PRESCIENT_SCHEMA for
-// PRESCIENT_DATABASE_SCHEMA. Returns an empty text unless there is exactly one.
+// meant asks whether the setting was meant that a variable names without its section, PRESCIENT_SCHEMA for
+// PRESCIENT_DATABASE_SCHEMA, or one with a similar name. Returns an empty text if there is none.
 func meant(name string, known map[string]bool) string {
 	var full []string
 	for other := range known {
@@ -52,8 +56,8 @@ func meant(name string, known map[string]bool) string {
 			full = append(full, other)
 		}
 	}
-	if len(full) != 1 {
-		return ""
+	if len(full) == 1 {
+		return spoken.DidYouMean(full)
 	}
-	return ": did you mean " + full[0] + "?"
+	return spoken.Meant(name, slices.Collect(maps.Keys(known)))
 }

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/internal/plainyaml"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/internal/trust"
 )
@@ -231,11 +232,19 @@ func unknownKeys(v *viper.Viper, path string) []error {
 		if empty || slices.Contains(known, setting) || lists[section] != "" || isNamed(key) {
 			continue
 		}
-		hint := "the sections are " + strings.Join(names, ", ")
+		problem := unknownKey(section, names, "the sections are "+strings.Join(names, ", "))
 		if exists {
-			hint = section + " has " + strings.Join(known, ", ")
+			problem = unknownKey(setting, known, section+" has "+strings.Join(known, ", "))
 		}
-		problems = append(problems, fmt.Errorf("set %s from file %s: unknown key, correct or remove it; %s", key, path, hint))
+		problems = append(problems, fmt.Errorf("set %s from file %s: %s", key, path, problem))
 	}
 	return problems
+}
+
+// unknownKey asks whether one of the known keys was meant, or says which there are.
+func unknownKey(typed string, known []string, hint string) string {
+	if meant := spoken.Meant(typed, known); meant != "" {
+		return "unknown key" + meant
+	}
+	return "unknown key, correct or remove it; " + hint
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // lists holds the sections that are lists of tables, and how such a list is written. Only the file
@@ -54,10 +56,25 @@ func readList[T any](
 // default breaks its rule.
 func fill[T any](s sources, item *T, table map[string]any, at entryRef, rules map[string]rule[T]) (problems []error) {
 	var known []string
-	for name, field := range settings(item) {
+	for name := range settings(item) {
 		known = append(known, name)
+	}
+	misspelt := map[string]bool{}
+	var unknown []error
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		for _, meant := range spoken.Nearest(name, known) {
+			misspelt[meant] = true
+		}
+		unknown = append(unknown, fmt.Errorf("set %s of %s from file %s: %s", name, at, s.file,
+			unknownKey(name, known, at.section+" has "+strings.Join(known, ", "))))
+	}
+	for name, field := range settings(item) {
 		value, rule := table[name], rules[name]
 		switch {
+		case value == nil && misspelt[name]:
 		case value == nil && !rule.holds(*item):
 			problems = append(problems, fmt.Errorf("set %s of %s from file %s: missing, want %s", name, at, s.file, rule.want))
 		case value != nil && (!set(field, value) || !rule.holds(*item)):
@@ -65,13 +82,7 @@ func fill[T any](s sources, item *T, table map[string]any, at entryRef, rules ma
 				fmt.Errorf("set %s of %s from file %s: got %s, want %s", name, at, s.file, printable(field, value), rule.want))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(table)) {
-		if !slices.Contains(known, name) {
-			problems = append(problems, fmt.Errorf("set %s of %s from file %s: unknown key, correct or remove it; %s has %s",
-				name, at, s.file, at.section, strings.Join(known, ", ")))
-		}
-	}
-	return problems
+	return append(problems, unknown...)
 }
 
 // itemEntries returns the entries of one table, under the name of its job.

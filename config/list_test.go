@@ -110,6 +110,7 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"no secret":           {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},
 		"half a second":       {"sql_jobs: [{name: a, query: q, within: 1500ms}]", []string{"set within of sql_jobs entry 1 (a) from", "want " + wantWithin}},
 		"a window too wide":   {"http_jobs: [{name: a, url: http://a, within: 8785h}]", []string{"set within of http_jobs entry 1 (a) from", "want " + wantWithin}},
+		"misspelt key":        {"http_jobs: [{name: a, ulr: http://a}]", []string{"set ulr of http_jobs entry 1 (a) from", "unknown key: did you mean url?"}},
 		"unknown key":         {"http_jobs: [{name: a, url: http://a, path: /b}]", []string{"set path of http_jobs entry 1 (a) from", "unknown key, correct or remove it; http_jobs has name, url, secret,"}},
 		"name bound twice":    {"http_jobs: [{name: a, url: http://a}, {name: a, url: http://b}]", []string{"set name of http_jobs entry 2 (a) from", "bound by http_jobs entry 1 (a) already"}},
 		"name in both lists":  {"http_jobs: [{name: a, url: http://a}]\nsql_jobs: [{name: b, query: q}, {name: a, query: q}]", []string{"set name of sql_jobs entry 2 (a)", "bound by http_jobs entry 1 (a) already"}},

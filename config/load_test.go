@@ -428,8 +428,8 @@ func TestAnUnknownVariableIsAWarning(t *testing.T) {
 	const rest = " is no setting and is ignored; prescient config show lists the settings"
 	want := []string{
 		"environment variable PRESCIENT_DATABASE_PASSWORD" + rest,
-		"environment variable PRESCIENT_RUN_WORKER" + rest,
-		"environment variable PRESCIENT_SCHEMA is no setting and is ignored: did you mean PRESCIENT_DATABASE_SCHEMA?; prescient config show lists the settings",
+		"environment variable PRESCIENT_RUN_WORKER is no setting and is ignored: did you mean PRESCIENT_RUN_WORKERS?",
+		"environment variable PRESCIENT_SCHEMA is no setting and is ignored: did you mean PRESCIENT_DATABASE_SCHEMA?",
 	}
 	diff(t, want, mustLoad(t).Warnings)
 

@@ -34,7 +34,6 @@ func (r *resolver) also(ctx context.Context, u *understood, key []column) error 
 		if !found {
 			continue
 		}
-		t.meant = r.store.cfg.Meant
 		applied := rule.AppliedAlso{Relation: t.Relation, Parted: t.partitioned()}
 		for n, name := range also.Key[:min(len(also.Key), len(key))] {
 			c, err := t.column(name)

@@ -39,7 +39,6 @@ type table struct {
 	rights
 
 	columns []column
-	meant   func(typed string, names []string) string // nil: similar names are not looked for
 }
 
 // partitioned reports whether the table has partitions. Triggers with transition tables do not see
@@ -91,6 +90,9 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 // the file was read: mistakes that may follow from them are left out.
 func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Problem) (list []error) {
 	for _, asked := range file.Rules {
+		if asked.Table == "" || len(asked.Key) == 0 { // known, and nothing else can be found out
+			continue
+		}
 		u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
 		if u.KeyType != nil {
 			err = errors.Join(err, s.statements(ctx, u))
@@ -160,7 +162,6 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	}
 	u.Relation = u.table.Relation
 	u.Rule.Entity = cmp.Or(u.Rule.Entity, u.table.Name)
-	u.table.meant = r.store.cfg.Meant
 	key := r.key(u.table)
 	if key == nil {
 		return u, nil
@@ -262,8 +263,8 @@ func (t table) column(name string) (c *column, err error) {
 	if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, typed) }); i >= 0 {
 		text = fmt.Sprintf(": write '%s', because SQL reads a name without double quotes in lower case, and YAML takes the "+
 			"outer quotes", quoted(names[i]))
-	} else if t.meant != nil {
-		text = t.meant(typed, slices.Clone(names))
+	} else {
+		text = spoken.Meant(typed, names)
 	}
 	return nil, fmt.Errorf("table %s has no column %s%s", t.Relation, name, cmp.Or(text, ": it has "+spoken.List(names)))
 }

@@ -25,12 +25,6 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, func(cfg *rulestore.Config) {
 		cfg.Reserved = func(name string) bool { return name == "order.known" }
-		cfg.Meant = func(typed string, names []string) string {
-			if typed == "place_at" && slices.Contains(names, "placed_at") {
-				return ": did you mean placed_at?"
-			}
-			return ""
-		}
 	})
 	s.exec(`
 		create view shop.seen as select * from shop.orders;

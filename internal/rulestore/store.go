@@ -23,9 +23,6 @@ type Config struct {
 	Schema string
 	// Reserved reports whether a job of the binary has a name, which no rule may have then. Optional.
 	Reserved func(name string) bool
-	// Meant returns a question that names those of names that a mistyped one may stand for, such as
-	// ": did you mean id?". Empty: none is similar. Optional.
-	Meant func(typed string, names []string) string
 	// PageSize is how many rows of a table a transaction of Apply reads at most. Default 10000.
 	PageSize int
 	// Now is the clock of a replay. Default: the database's.

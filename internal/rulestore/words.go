@@ -300,12 +300,10 @@ func (s *Store) otherTable(ctx context.Context, tx *sqlx.Tx, schema, typed strin
 	case len(folded) > 0:
 		return fmt.Sprintf(": write %s, because SQL reads a name without double quotes in lower case",
 			strings.Join(folded, " or ")), nil
-	case s.cfg.Meant != nil && schema != "":
-		return s.cfg.Meant(schema+"."+typed, names), nil
-	case s.cfg.Meant != nil:
-		return s.cfg.Meant(typed, names), nil
+	case schema != "":
+		typed = schema + "." + typed
 	}
-	return "", nil
+	return spoken.Meant(typed, names), nil
 }
 
 var (

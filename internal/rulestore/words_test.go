@@ -6,22 +6,12 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/backtest"
-	"github.com/prescient-go/prescient/internal/rulestore"
 )
 
 // A mistake in SQL is told as one of the file: with its line, its field, and what to write.
 func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, func(cfg *rulestore.Config) {
-		cfg.Meant = func(typed string, names []string) string {
-			for _, name := range names {
-				if typed == "shop.payment" && name == "shop.payments" {
-					return ": did you mean shop.payments?"
-				}
-			}
-			return ""
-		}
-	})
+	s := newShop(t)
 	s.exec(`
 		create type shop.state as enum ('open', 'shipped');
 		create table shop.payments (id bigint primary key, order_id bigint, paid_at timestamptz);
@@ -34,9 +24,9 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		final = "{after: 4d, event: order.unshipped.final}"
 	)
 	for _, test := range []struct{ from, to, want string }{
-		{since, "since: plced_at", "line 6: rule order.unshipped: since: table shop.orders has no column plced_at: it has id"},
+		{since, "since: plced_at", "line 6: rule order.unshipped: since: table shop.orders has no column plced_at: did you mean placed_at?"},
 		{since, "since: coalesce(placd_at, shipped_at)", "line 6: rule order.unshipped: since: table shop.orders has no column placd_at: did you mean placed_at?"},
-		{since, "since: [placed_at,\n      shiped_at]", "line 7: rule order.unshipped: since[2]: table shop.orders has no column shiped_at: it has"},
+		{since, "since: [placed_at,\n      shiped_at]", "line 7: rule order.unshipped: since[2]: table shop.orders has no column shiped_at: did you mean shipped_at?"},
 		{since, "since: signedAt", `since: table shop.orders has no column signedAt: write '"signedAt"', because SQL reads a name without double quotes in lower case, and YAML takes the outer quotes`},
 		{since, "since: coalesce(signedAt, placed_at)", `since: table shop.orders has no column signedat: did you mean "signedAt"?`},
 		{final, `{after: 4d, sql: 'update shop.orders set signedAt = now() where id = $key'}`, `steps[2].sql: table shop.orders has no column signedat: write "signedAt", because SQL reads a name without double quotes in lower case`},

@@ -1,4 +1,4 @@
-// Package spoken writes durations for people, and words for shells.
+// Package spoken writes durations and lists of names for people, and words for shells.
 package spoken
 
 import (

@@ -51,5 +51,5 @@ func ExampleProblem() {
 		fmt.Printf("line %d: %s: %s\n", problem.Line, problem.Field, problem.Message)
 	}
 	// Output:
-	// line 3: tabel: there is no such field: want one of name, table, key, entity, since, done, where, pause, payload, timezone, also, recheck, steps, recovered, met, overdue, cancel, role
+	// line 3: tabel: there is no such field: did you mean table?
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
 )
@@ -87,18 +88,46 @@ func checkTemplate(name, text string, payload []string) string {
 		return ""
 	}
 	for _, field := range fieldsOf(t.Root) {
-		if !slices.Contains(messageValues, field[0]) {
-			return fmt.Sprintf("there is no .%s: want one of .%s. A column is written .payload.%[1]s, and listed in payload",
-				field[0], strings.Join(messageValues, ", ."))
+		if field[0] == root {
+			field = field[1:]
 		}
-		if field[0] == "payload" && len(field) > 1 && !slices.ContainsFunc(payload, func(column string) bool {
-			return column == field[1] || unquoted(column) == field[1]
-		}) {
-			return fmt.Sprintf("names the column %s, which payload does not list: write payload: [%s]", field[1],
-				strings.Join(append(slices.Clone(payload), field[1]), ", "))
+		if problem := checkField(field, payload); problem != "" {
+			return problem
 		}
 	}
 	return ""
+}
+
+// checkField returns what is wrong with a field of the value of a template. Empty: nothing.
+func checkField(field, payload []string) string {
+	columns := make([]string, len(payload))
+	for i, column := range payload {
+		columns[i] = unquoted(column)
+	}
+	switch {
+	case !slices.Contains(messageValues, field[0]):
+		meant := slices.Concat(dotted(".", spoken.Nearest(field[0], messageValues)),
+			dotted(".payload.", spoken.Nearest(field[0], columns)))
+		if len(meant) > 0 {
+			return "there is no ." + field[0] + spoken.DidYouMean(meant)
+		}
+		return fmt.Sprintf("there is no .%s: want one of %s. A column is written .payload.%[1]s, and listed in payload",
+			field[0], strings.Join(dotted(".", messageValues), ", "))
+	case field[0] == "payload" && len(field) > 1 && !slices.Contains(columns, field[1]):
+		return fmt.Sprintf("names the column %s, which payload does not list%s", field[1],
+			cmp.Or(spoken.Meant(field[1], columns),
+				": write payload: ["+strings.Join(append(slices.Clone(payload), field[1]), ", ")+"]"))
+	}
+	return ""
+}
+
+// dotted returns names as templates write them.
+func dotted(prefix string, names []string) []string {
+	list := slices.Clone(names)
+	for i := range list {
+		list[i] = prefix + list[i]
+	}
+	return list
 }
 
 // checkHTML returns why values cannot be escaped in a template of HTML. Empty: they can.
@@ -121,8 +150,11 @@ func unquoted(column string) string {
 	return column
 }
 
-// fieldsOf returns the fields of the value of a template that its nodes name. Within range and with, a field is of
-// another value.
+// root is the name of the whole value of a template: {{$.key}} is {{.key}}, also within range and with.
+const root = "$"
+
+// fieldsOf returns the fields of the value of a template that its nodes name. Those that begin with root keep it. Within
+// range and with, a field without root is of another value.
 func fieldsOf(node parse.Node) (list [][]string) {
 	switch n := node.(type) {
 	case *parse.ListNode:
@@ -146,11 +178,20 @@ func fieldsOf(node parse.Node) (list [][]string) {
 	case *parse.IfNode:
 		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.List), fieldsOf(n.ElseList))
 	case *parse.RangeNode:
-		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.ElseList))
+		list = slices.Concat(fieldsOf(n.Pipe), ofRoot(fieldsOf(n.List)), fieldsOf(n.ElseList))
 	case *parse.WithNode:
-		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.ElseList))
+		list = slices.Concat(fieldsOf(n.Pipe), ofRoot(fieldsOf(n.List)), fieldsOf(n.ElseList))
+	case *parse.VariableNode:
+		if n.Ident[0] == root && len(n.Ident) > 1 {
+			list = append(list, n.Ident)
+		}
 	}
 	return list
+}
+
+// ofRoot returns the fields that begin with root.
+func ofRoot(fields [][]string) [][]string {
+	return slices.DeleteFunc(fields, func(field []string) bool { return field[0] != root })
 }
 
 // digest is when messages are sent together.

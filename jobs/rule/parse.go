@@ -149,7 +149,9 @@ const fileVersion = "1"
 
 func (r *reader) file(root *yaml.Node) (f File) {
 	hasRules := false
-	for _, p := range r.mapping(root, "", []string{"calendars", "rules", "version"}) {
+	pairs := r.mapping(root, "", []string{"calendars", "rules", "version"})
+	whole := len(r.errs) == 0
+	for _, p := range pairs {
 		switch p.key.Value {
 		case "calendars":
 			f.Calendars = r.calendars(p.value)
@@ -162,7 +164,7 @@ func (r *reader) file(root *yaml.Node) (f File) {
 			f.Rules = r.rules(p.value)
 		}
 	}
-	if !hasRules && root.Kind == yaml.MappingNode {
+	if !hasRules && whole {
 		r.wrong(root.Line, "rules", "must be set; a file without rules is written: rules: []")
 	}
 	for i := range f.Rules {
@@ -428,6 +430,7 @@ func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
 		at := Entry("also", i, len(entries))
 		rule.Lines[at] = entry.Line
 		var one Also
+		before := len(r.errs)
 		for _, p := range r.mapping(entry, at, []string{"table", "key"}) {
 			if field := path(at, p.key.Value); p.key.Value == "key" {
 				one.Key = r.columns(p.value, field)
@@ -436,7 +439,7 @@ func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
 			}
 		}
 		switch {
-		case entry.Kind != yaml.MappingNode: // an error already
+		case len(r.errs) > before: // what is missing may be misspelt
 		case one.Table == "" || len(one.Key) == 0:
 			r.wrong(entry.Line, at, "want a table and its column with the key of the rule's row, such as "+
 				"{table: shop.payment, key: order_id}")
@@ -452,10 +455,11 @@ func (r *reader) also(node *yaml.Node, rule *Rule) (list []Also) {
 func (r *reader) act(node *yaml.Node, field string) (act Act) {
 	texts := act.texts()
 	texts["event"], texts["job"] = &act.Event, &act.Job
+	before := len(r.errs)
 	for _, p := range r.mapping(node, field, append([]string{"event", "job"}, notifyFields...)) {
 		*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path(field, p.key.Value)))
 	}
-	if act.Event == "" && act.Job == "" && act.Receiver == "" && node.Kind == yaml.MappingNode {
+	if act.Event == "" && act.Job == "" && act.Receiver == "" && len(r.errs) == before {
 		r.wrong(node.Line, field, "want the type of an event, a job or a receiver, such as {event: order.shipped} or "+
 			"{notify: ops}")
 	}
@@ -489,8 +493,10 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	maps.Copy(texts, s.texts())
 	delays := map[string]*Delay{"after": &s.After, "before": &s.Before, "every": &s.Every}
 	var first []string // of after and before
-	read := true
-	for _, p := range r.mapping(node, at, stepFields) {
+	before := len(r.errs)
+	pairs := r.mapping(node, at, stepFields)
+	whole, read := len(r.errs) == before, true // no field is misspelt; the delays can be read
+	for _, p := range pairs {
 		name, field := p.key.Value, path(at, p.key.Value)
 		lines[field] = p.key.Line
 		if name == "after" && p.value.Kind == yaml.MappingNode {
@@ -536,12 +542,13 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 		}
 	}
 	switch {
+	case len(first) == 0 && !whole:
 	case len(first) == 0:
 		r.wrong(node.Line, path(at, "after"), "must be set, such as 48h, or before")
 	case len(first) == 2:
 		r.wrong(node.Line, path(at, "before"), "a step has either after or before")
 	}
-	if len(first) != 1 || !read {
+	if len(first) != 1 || !read || !whole && s.business() && s.Calendar == "" {
 		s.After = unread
 	}
 	return s
@@ -576,6 +583,7 @@ var years = regexp.MustCompile(`^([0-9]+) ?y(?:rs?)?$`)
 
 // interval reads a delay that the data hold, and the least delay.
 func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval string) {
+	before := len(r.errs)
 	for _, p := range r.mapping(node, at, []string{"interval", "at-least"}) {
 		field := path(at, p.key.Value)
 		if p.key.Value == "interval" {
@@ -594,7 +602,7 @@ func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval str
 			r.wrong(p.value.Line, field, "%s: want plain time or days, such as 30m", least)
 		}
 	}
-	if interval == "" {
+	if interval == "" && len(r.errs) == before {
 		r.wrong(node.Line, at, "want interval: and an expression of SQL, such as make_interval(days => hold_days)")
 	}
 	return least, interval

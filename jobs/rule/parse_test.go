@@ -145,7 +145,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`met: {notify: ops, text: "{{.nothing}}"}`:        `line 3: rule r: met: text: there is no .nothing: want one of .rule`,
 		"met: {job: b}\nsteps: [{after: 1h, event: met}]": `line 4: rule r: steps[1].name: "met" is the name of what follows with met: give the step another name`,
 
-		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, pause, payload, timezone, also, recheck, steps, recovered, met, overdue, cancel, role`,
+		`when: now()`:                       `line 3: rule r: when: there is no such field: did you mean where?`,
 		"payload: [{id: a}, {id: b}]":       `payload[2].id: is there twice`,
 		"payload: [id, {id: b}]":            `payload[2].id: is there twice`,
 		"payload: [{'': b}]":                `payload[1]: the name of a value is empty`,
@@ -174,7 +174,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`overdue: fire 8`:                   `overdue: "fire 8": want fire`,
 		`recovered: fine`:                   `line 3: rule r: recovered: want fields, such as name: value, not "fine"`,
 		`recovered: {}`:                     `line 3: rule r: recovered: want the type of an event, a job or a receiver, such as {event: order.shipped} or {notify: ops}`,
-		`recovered: {sql: select 1}`:        `line 3: rule r: recovered.sql: there is no such field: want one of event`,
+		`recovered: {sql: select 1}`:        `line 3: rule r: recovered.sql: there is no such field: want one of event, job, notify, text, html, to, digest`,
 		`recovered: {event: "a\nb"}`:        `line 3: rule r: recovered: event: must be at most 1000 bytes of text without control characters`,
 		`overdue: last 8`:                   `overdue: "last 8": want fire`,
 		`cancel: now`:                       `line 3: rule r: cancel: "now": want when-due, the default, or at-once`,
@@ -285,6 +285,54 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	}
 }
 
+// What is wrong is told once: the field that is missing is the one that is misspelt.
+func TestAMisspeltNameIsOneMistakeThatSaysWhatWasMeant(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`tabel: shop.orders`: `line 3: rule r: tabel: there is no such field: did you mean table?`,
+		`kye: id`:            `line 3: rule r: kye: there is no such field: did you mean key?`,
+		`stpes: []`:          `line 3: rule r: stpes: there is no such field: did you mean steps?`,
+		`colour: red`: `line 3: rule r: colour: there is no such field: want one of name, table, key, entity, since, done, ` +
+			`where, pause, payload, timezone, also, recheck, steps, recovered, met, overdue, cancel, role`,
+		`steps: [{afer: 1h, event: e}]`:              `line 3: rule r: steps[1].afer: there is no such field: did you mean after?`,
+		`steps: [{after: 1h, evnt: e}]`:              `line 3: rule r: steps[1].evnt: there is no such field: did you mean event?`,
+		`steps: [{after: 1h, notfy: ops, text: hi}]`: `line 3: rule r: steps[1].notfy: there is no such field: did you mean notify?`,
+		`steps: [{after: 1h, evry: 1d, times: 3, event: e}]`: `line 3: rule r: steps[1].evry: there is no such field: ` +
+			`did you mean every?`,
+		`steps: [{after: {intervall: hold}, event: e}]`: `line 3: rule r: steps[1].after.intervall: there is no such field: ` +
+			`did you mean interval?`,
+		`steps: [{after: 3 business days, calender: b, event: e}]`: `line 3: rule r: steps[1].calender: there is no such ` +
+			`field: did you mean calendar?`,
+		`also: {tabel: shop.payment, key: order_id}`: `line 3: rule r: also.tabel: there is no such field: did you mean table?`,
+		`recovered: {evnt: over}`:                    `line 3: rule r: recovered.evnt: there is no such field: did you mean event?`,
+	} {
+		field, _, _ := strings.Cut(fields, ":")
+		text := fileOf(fields)
+		for typed, meant := range map[string]string{"tabel": "table: shop.orders", "kye": "key: id", "stpes": "steps: [{after: 1h, event: e}]"} {
+			if field == typed {
+				text = strings.Replace(text, meant, "", 1)
+			}
+		}
+		if _, err := rule.Parse(strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%s\n got %v\nwant %s", fields, err, want)
+		}
+	}
+	calendars := "calendars: {berlin: {timezone: Europe/Berlin}}\n"
+	for text, want := range map[string]string{
+		"ruls: []": "line 1: ruls: there is no such field: did you mean rules?",
+		"calendars: {berlin: {timzone: Europe/Berlin}}\nrules: []": "line 1: calendars.berlin.timzone: there is no such " +
+			"field: did you mean timezone?",
+		calendars + fileOf(`steps: [{after: 3 business days, calendar: berln, event: e}]`): `line 4: rule r: ` +
+			`steps[1].calendar: there is no calendar "berln" in the file: did you mean berlin?`,
+		calendars + fileOf(`steps: [{after: 3 business days, calendar: shop, event: e}]`): `line 4: rule r: ` +
+			`steps[1].calendar: there is no calendar "shop" in the file; it has berlin`,
+	} {
+		if _, err := rule.Parse(strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
 func TestADelayThatCannotBeReadIsOneMistake(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[string]string{
@@ -312,7 +360,7 @@ func TestAMistakeOfAFileIsToldWithItsLine(t *testing.T) {
 		"rules: []":                                      "",
 		"calendars: {}":                                  "line 1: rules: must be set; a file without rules is written: rules: []",
 		"- name: r":                                      "line 1: want fields, such as name: value, not a list",
-		"rule: []":                                       "line 1: rule: there is no such field: want one of calendars, rules",
+		"rule: []":                                       "line 1: rule: there is no such field: did you mean rules?",
 		"rules: []\n---\nrules: []":                      "line 2: the file has a second document",
 		"rules: [":                                       "line 1: did not find expected node content",
 		"rules:\n- []":                                   "line 2: want fields",

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,7 +204,9 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		case !s.business() && delay.At == "":
 			wrong("calendar", "a delay of plain time, %s, takes no calendar", delay)
 		case !found:
-			wrong("calendar", "there is no calendar %q in the file", s.Calendar)
+			names := slices.Sorted(maps.Keys(calendars))
+			wrong("calendar", "there is no calendar %q in the file%s", s.Calendar,
+				cmp.Or(spoken.Meant(s.Calendar, names), others(names)))
 		}
 		if s.Interval != "" {
 			continue
@@ -217,6 +220,14 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		}
 		latest[kind] = i + 1
 	}
+}
+
+// others says which names there are instead of one that is not known.
+func others(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it has " + spoken.List(names)
 }
 
 // delay returns the field of the delay of a step, and its value.

@@ -1,11 +1,14 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // reader reads the nodes of a file, and collects the mistakes.
@@ -61,7 +64,7 @@ var wished = map[string]string{
 }
 
 // mapping yields the fields of a mapping whose values are not empty. known lists their names; nil
-// allows all names.
+// allows all names. A field with a mistake is left out, so a caller that misses one looks whether there are new mistakes.
 func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pair) {
 	if node.Kind != yaml.MappingNode {
 		r.wrong(node.Line, at, "want fields, such as name: value, not %s", kindOf(node))
@@ -76,8 +79,8 @@ func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pa
 		case seen[name]:
 			r.wrong(p.key.Line, path(at, name), "is there twice")
 		case known != nil && !slices.Contains(known, name):
-			all := strings.Join(known, ", ")
-			r.wrong(p.key.Line, path(at, name), "there is no such field: want one of %s%s", all, wished[name])
+			r.wrong(p.key.Line, path(at, name), "there is no such field%s%s", cmp.Or(spoken.Meant(name, known),
+				": want one of "+strings.Join(known, ", ")), wished[name])
 		case said(node.Content[i+1]) != "":
 			r.wrong(p.key.Line, path(at, name), "%s", said(node.Content[i+1]))
 		case p.value != nil:

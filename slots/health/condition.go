@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // Condition is a kind of problem that status --check looks for.
@@ -36,7 +38,7 @@ func Named(name string) (f Finding, err error) {
 	condition, of, has := strings.Cut(name, "/")
 	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == condition })
 	if i < 0 {
-		return f, fmt.Errorf("there is no condition %q; they are %s", condition, strings.Join(Names(), ", "))
+		return f, noCondition(condition)
 	}
 	f.Condition = condition
 	switch about := Conditions[i].about; {
@@ -52,6 +54,12 @@ func Named(name string) (f Finding, err error) {
 		f.Job = of
 	}
 	return f, nil
+}
+
+// noCondition asks which condition was meant, or names them.
+func noCondition(typed string) error {
+	return fmt.Errorf("there is no condition %q%s", typed, cmp.Or(spoken.Meant(typed, Names()),
+		"; they are "+strings.Join(Names(), ", ")))
 }
 
 // Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
@@ -121,7 +129,7 @@ func (l *Thresholds) Set(text string) error {
 	name, value, _ := strings.Cut(text, "=")
 	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
 	if i < 0 {
-		return fmt.Errorf("there is no condition %q; they are %s", name, strings.Join(Names(), ", "))
+		return noCondition(name)
 	}
 	threshold, err := Conditions[i].parse(value)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
-	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -69,7 +69,7 @@ func RequireJob(ctx context.Context, c *jobs.Client, db jobs.DB, names []string,
 		return err
 	}
 	return refusef("there is no job %s: neither this binary nor the database knows it%s",
-		job, cli.Meant(job, append(known, names...)))
+		job, spoken.Meant(job, append(known, names...)))
 }
 
 // requireJob is RequireJob, and also takes a rule.

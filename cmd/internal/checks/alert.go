@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/slots/alert"
 	"github.com/prescient-go/prescient/slots/health"
@@ -27,11 +28,12 @@ const (
 // checkAlerts returns an error of usage if findings go to a receiver that the settings do not have.
 func checkAlerts(f *factory.Factory) error {
 	name := f.Config().Alerts.Receiver
-	if name == "" || slices.ContainsFunc(f.Config().Receivers, func(r config.Receiver) bool { return r.Name == name }) {
+	names := receiverNames(f)
+	if name == "" || slices.Contains(names, name) {
 		return nil
 	}
-	return exit.Usagef("alerts.receiver (%s): there is no receiver %q: add it to receivers in the configuration file",
-		f.Origin("alerts.receiver"), name)
+	return exit.Usagef("alerts.receiver (%s): there is no receiver %q%s", f.Origin("alerts.receiver"), name,
+		cmp.Or(spoken.Meant(name, names), ": add it to receivers in the configuration file"))
 }
 
 // tellFindings tells the receiver of alerts what has changed. An error is logged, because all checks were done.

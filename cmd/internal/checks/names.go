@@ -9,10 +9,10 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
-	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -62,7 +62,7 @@ func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Clien
 // name is similar.
 func Meant(f *factory.Factory, job string, names []string) string {
 	known := append(slices.Clone(names), Names(f)...)
-	return cli.Meant(job, slices.DeleteFunc(known, func(name string) bool { return name == job }))
+	return spoken.Meant(job, slices.DeleteFunc(known, func(name string) bool { return name == job }))
 }
 
 // Warn is Require for commands that only read. For them an unknown job has the same empty

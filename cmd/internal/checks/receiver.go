@@ -1,12 +1,15 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // ReceiverProblems says what is wrong with the receivers of the settings, so that no run begins.
@@ -28,12 +31,29 @@ func ReceiverProblems(f *factory.Factory) (list []string) {
 // WarnOfReceiver warns that the settings do not have a receiver of messages. The settings of the runs may have it. of
 // names the rule or the schedule that sends the messages. An empty receiver means no message, and no warning.
 func WarnOfReceiver(ctx context.Context, f *factory.Factory, receiver, of string) {
-	known := func(r config.Receiver) bool { return r.Name == receiver }
-	if receiver == "" || slices.ContainsFunc(f.Config().Receivers, known) {
+	if receiver == "" || slices.Contains(receiverNames(f), receiver) {
 		return
 	}
+	attrs := []any{"receiver", receiver, "of", of}
+	if hint := strings.TrimLeft(OtherReceivers(f, receiver), ":; "); hint != "" {
+		attrs = append(attrs, "hint", hint)
+	}
 	f.Log().WarnContext(ctx, "the settings here have no such receiver: it gets the messages that are written after a run "+
-		"has had it in receivers, and none before", "receiver", receiver, "of", of)
+		"has had it in receivers, and none before", attrs...)
+}
+
+// OtherReceivers asks whether another receiver was meant, or names those of the settings.
+func OtherReceivers(f *factory.Factory, typed string) string {
+	names := receiverNames(f)
+	return cmp.Or(spoken.Meant(typed, names), cli.Known("receiver", names))
+}
+
+// receiverNames returns the names of the receivers of the settings.
+func receiverNames(f *factory.Factory) (names []string) {
+	for _, r := range f.Config().Receivers {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // TakesHTML reports whether a receiver sends mail, or is not in the settings here.

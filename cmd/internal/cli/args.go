@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -76,12 +75,12 @@ func RequireSubcommand(c *cobra.Command, subs []*cobra.Command) {
 			names = append(names, sub.Name())
 		}
 		if len(args) == 0 {
-			return fmt.Errorf("missing command: want %s", OrList(names))
+			return fmt.Errorf("missing command: want %s", spoken.OrList(names))
 		}
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			return fmt.Errorf("unknown command %q%s", args[0], DidYouMean(near))
+			return fmt.Errorf("unknown command %q%s", args[0], spoken.DidYouMean(near))
 		}
-		return fmt.Errorf("unknown command %q: want %s", args[0], OrList(names))
+		return fmt.Errorf("unknown command %q: want %s", args[0], spoken.OrList(names))
 	}
 }
 
@@ -97,41 +96,14 @@ func SuggestFlags(c *cobra.Command, err error) error {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	near := Nearest(unknown.GetSpecifiedName(), names)
+	near := spoken.Nearest(unknown.GetSpecifiedName(), names)
 	for i := range near {
 		near[i] = "--" + near[i]
 	}
 	if len(near) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w%s", err, DidYouMean(near))
-}
-
-// Nearest returns the names that a mistyped one may have been meant for.
-func Nearest(typed string, names []string) []string {
-	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names only for commands
-	names = slices.Sorted(slices.Values(names))
-	// the name of a command ends at a space
-	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ")
-	for _, name := range slices.Compact(names) {
-		c.AddCommand(&cobra.Command{Use: whole.Replace(name), Run: func(*cobra.Command, []string) {}})
-	}
-	near := c.SuggestionsFor(whole.Replace(typed))
-	for i := range near {
-		near[i] = spaced.Replace(near[i])
-	}
-	return near
-}
-
-// DidYouMean asks whether one of these names was meant.
-func DidYouMean(near []string) string { return ": did you mean " + OrList(near) + "?" }
-
-// Meant asks whether a mistyped name was meant to be one of names. It is empty if none is similar.
-func Meant(typed string, names []string) string {
-	if near := Nearest(typed, names); len(near) > 0 {
-		return DidYouMean(near)
-	}
-	return ""
+	return fmt.Errorf("%w%s", err, spoken.DidYouMean(near))
 }
 
 // Known names what there is instead of a name that is not known. Kind is a noun in the singular.
@@ -143,21 +115,6 @@ func Known(kind string, names []string) string {
 		return fmt.Sprintf("; the only %s is %s", kind, names[0])
 	}
 	return fmt.Sprintf("; the %ss are %s", kind, spoken.List(names))
-}
-
-// OrList joins words by commas, and "or" before the last one.
-func OrList[T ~string](words []T) string {
-	var b strings.Builder
-	for i, word := range words {
-		switch {
-		case i > 0 && i == len(words)-1:
-			b.WriteString(" or ")
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(word))
-	}
-	return b.String()
 }
 
 // Payload returns the JSON value that a flag gives. It reads the value "-" from in. No value is nil.

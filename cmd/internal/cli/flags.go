@@ -117,7 +117,7 @@ func (f *choiceFlag[T]) Words() (words []string) {
 
 func (f *choiceFlag[T]) Set(text string) error {
 	if !slices.Contains(f.words, T(text)) {
-		return fmt.Errorf("want %s", OrList(f.words))
+		return fmt.Errorf("want %s", spoken.OrList(f.words))
 	}
 	*f.target = T(text)
 	return nil

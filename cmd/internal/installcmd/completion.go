@@ -9,6 +9,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // Shells are the shells that install completion writes a script for.
@@ -52,5 +53,5 @@ func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
 			strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
 		return err
 	}
-	return exit.Usagef("unknown shell %q: want %s", shell, cli.OrList(Shells))
+	return exit.Usagef("unknown shell %q: want %s", shell, spoken.OrList(Shells))
 }

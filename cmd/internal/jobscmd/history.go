@@ -43,7 +43,7 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	outcomes := jobs.Outcomes()
-	c.Flags().Var(cli.Choice(&o.filter.Outcome, outcomes...), "outcome", "only this one: "+cli.OrList(outcomes))
+	c.Flags().Var(cli.Choice(&o.filter.Outcome, outcomes...), "outcome", "only this one: "+spoken.OrList(outcomes))
 	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
 	afterVar(c.Flags(), &o.after)
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")

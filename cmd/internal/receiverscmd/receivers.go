@@ -122,9 +122,5 @@ func find(f *factory.Factory, name string) (config.Receiver, error) {
 	if i := slices.IndexFunc(list, func(r config.Receiver) bool { return r.Name == name }); i >= 0 {
 		return list[i], nil
 	}
-	names := make([]string, len(list))
-	for i, r := range list {
-		names[i] = r.Name
-	}
-	return config.Receiver{}, exit.Usagef("there is no receiver %s%s", name, cli.Known("receiver", names))
+	return config.Receiver{}, exit.Usagef("there is no receiver %s%s", name, checks.OtherReceivers(f, name))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 type applyOptions struct {
@@ -59,8 +60,8 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		if err := checkReceivers(ctx, o.f, file); err != nil {
-			return err
+		if refused := separate(checkReceivers(ctx, o.f, file)); len(refused) > 0 {
+			return o.naming(rule.JoinByLine(append(refused, store.Mistakes(ctx, file, nil)...)))
 		}
 		if err := checks.NameDestinations(ctx, o.f, db); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
@@ -65,15 +66,13 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		if o.again {
 			store = store.Again()
 		}
-		plan, err := store.Plan(ctx, file)
-		if err != nil {
-			return o.naming(err)
-		}
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		if err := checkReceivers(ctx, o.f, file); err != nil {
-			return err
+		refused := separate(checkReceivers(ctx, o.f, file))
+		plan, err := store.Plan(ctx, file)
+		if err := rule.JoinByLine(append(refused, separate(err)...)); err != nil {
+			return o.naming(err)
 		}
 		err = o.f.Print(plan, func() error { return printPlan(o.f, plan, o.verbose) })
 		if err == nil && o.check && plan.Changes() {

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -85,10 +86,11 @@ func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 	if len(known) == 0 || len(file.Rules) == 0 {
 		return file, o.naming(err)
 	}
-	_ = withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+	_ = withStore(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store) error {
 		all = append(all, store.Mistakes(ctx, file, known)...)
-		return nil
+		return warnOfJobs(ctx, o.f, db, file)
 	})
+	all = append(all, separate(checkReceivers(ctx, o.f, file))...)
 	return file, o.naming(rule.JoinByLine(all))
 }
 
@@ -130,6 +132,9 @@ func (o *fileOptions) naming(err error) error {
 
 // separate returns the errors that an error joins, and those that they join.
 func separate(err error) (list []error) {
+	if err == nil {
+		return nil
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
@@ -151,7 +156,7 @@ func withDB(
 ) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := rulestore.New(ctx, db, rulestore.Config{
-			Schema: f.Config().Database.Schema, Meant: cli.Meant, Actor: database.Actor(),
+			Schema: f.Config().Database.Schema, Actor: database.Actor(),
 			Reserved: func(name string) bool { return checks.Has(f, name) },
 		})
 		if err != nil {
@@ -200,10 +205,7 @@ func checkReceivers(ctx context.Context, f *factory.Factory, file rule.File) err
 		check("recovered", r.Recovered.Notify)
 		check("met", r.Met.Notify)
 	}
-	if len(problems) > 0 {
-		return &exit.Error{Code: exit.Usage, Err: errors.Join(problems...)}
-	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // missing makes the error of a rule that is not there one of usage, which names similar rules.
@@ -219,5 +221,5 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	for i, r := range list {
 		names[i] = r.Rule.Name
 	}
-	return exit.Usagef("there is no rule %s%s", name, cmp.Or(cli.Meant(name, names), cli.Known("rule", names)))
+	return exit.Usagef("there is no rule %s%s", name, cmp.Or(spoken.Meant(name, names), cli.Known("rule", names)))
 }

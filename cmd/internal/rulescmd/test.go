@@ -140,7 +140,7 @@ func withPast(
 	if err != nil {
 		return err
 	}
-	cfg := rulestore.Config{Schema: f.Config().Database.Schema, Meant: cli.Meant}
+	cfg := rulestore.Config{Schema: f.Config().Database.Schema}
 	setting, err := database.Ready(ctx, f, db)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
 		return withoutSchema(ctx, f, db, cfg, fn)

@@ -3,6 +3,7 @@ package schedulescmd
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"iter"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -137,6 +140,9 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 			err = fmt.Errorf("%s: want %s, not %s", wrong.Field, jsonKind(wrong.Type), wrong.Value)
 		}
 		if err != nil {
+			if m := unknownJSON.FindStringSubmatch(err.Error()); m != nil {
+				err = errors.New(unknownField(m[1], entryFields))
+			}
 			return fmt.Errorf("schedule %d of the file: %w", n, err)
 		}
 		if err := each(e); err != nil {
@@ -150,6 +156,23 @@ func readJSON(in io.Reader, list bool, each func(scheduleEntry) error) error {
 		return errors.New("it goes on after the list of schedules")
 	}
 	return nil
+}
+
+// unknownJSON matches the decoder's error about a field that a schedule does not have.
+var unknownJSON = regexp.MustCompile(`^json: unknown field "(.*)"$`)
+
+// entryFields are the fields of a schedule, in the order of the documentation.
+var entryFields = func() (names []string) {
+	for field := range reflect.TypeFor[scheduleEntry]().Fields() {
+		names = append(names, field.Tag.Get("json"))
+	}
+	return names
+}()
+
+// unknownField asks which field was meant, or names those that there are.
+func unknownField(typed string, names []string) string {
+	return fmt.Sprintf("there is no field %s%s", typed, cmp.Or(spoken.Meant(typed, names),
+		": want one of "+strings.Join(names, ", ")))
 }
 
 // beginList reads the beginning of an object with a list of schedules, before which a version may stand.

@@ -163,7 +163,7 @@ func TestALongFileIsReadInPieces(t *testing.T) {
 		}
 		mistake := strings.Replace(form[1], "crontab", "cron", 1)
 		if _, err := parseSchedules(text.String() + fmt.Sprintf(mistake, n)); err == nil ||
-			!strings.Contains(err.Error(), fmt.Sprintf("line %d: field cron not found", 1+strings.Count(text.String()+mistake[:strings.Index(mistake, "cron")], "\n"))) {
+			!strings.Contains(err.Error(), fmt.Sprintf("line %d: there is no field cron: did you mean crontab?", 1+strings.Count(text.String()+mistake[:strings.Index(mistake, "cron")], "\n"))) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -178,9 +178,9 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		"schedules:\n":                     `neither an id nor a list "schedules"`,
 		"crontab: x\n":                     `neither an id nor a list`,
 		"id: a\nschedules: []\n":           `write --- between them`,
-		"id: a\n---\ncron: x\n":            "line 3: field cron not found",
-		"schedule: []\n":                   "line 1: field schedule not found",
-		"schedules:\n- id: a\n  cron: x\n": "line 3: field cron not found",
+		"id: a\n---\ncron: x\n":            "line 3: there is no field cron: did you mean crontab?",
+		"schedule: []\n":                   "line 1: there is no field schedule: did you mean schedules?",
+		"schedules:\n- id: a\n  cron: x\n": "line 3: there is no field cron: did you mean crontab?",
 		"schedules:\n- id: a\n  id: b\n":   "line 3: mapping key",
 		"schedules:\n- id: a\n  deadline: soon\n":            "line 3:",
 		"schedules:\n- id: a\n  start: soon\n":               `line 3: time "soon": want an instant such as`,
@@ -218,7 +218,7 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		`{"schedules": 1}`:                                   `no list "schedules"`,
 		`{"schedules": [], "more": 1}`:                       "more beside it",
 		`{"schedules": []} {}`:                               "goes on after",
-		`{"schedules": [{"id": "a", "cron": "x"}]}`:          `unknown field "cron"`,
+		`{"schedules": [{"id": "a", "cron": "x"}]}`:          `schedule 1 of the file: there is no field cron: did you mean crontab?`,
 		`{"schedules": [{"id": "a", "spread": "x"}]}`:        "x",
 		`{"schedules": [{"id": "a", "end": "2027-02-30"}]}`:  `schedule 1 of the file: time "2027-02-30": there is no such time`,
 		`{"schedules": [{"id": "a", "end": 2027}]}`:          "schedule 1 of the file: end: want a string, not number",
@@ -227,8 +227,12 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		// Longer texts stand apart, so that the lines above keep their alignment.
 		`{"schedules": [{"id": "a", "crontab": "@daily"} , {"id": "b", "id": "c"}]}`:                              "schedule 2 of the file: it has id twice",
 		strings.Repeat(`{"id": "a", "crontab": "@daily"}`+"\n", 999) + `{"id": "a", "payload": {"x": 1, "x": 2}}`: "schedule 1000 of the file: payload has x twice",
-		`{"id": "a", "crontab": "x", "Crontab": "y"}`:                                                             `schedule 1 of the file: it has the unknown field "Crontab": want "crontab"`,
-		`{"schedules": [{"id": "a\ud800", "crontab": "@daily"}]}`:                                                 `schedule 1 of the file: id has half a surrogate pair`,
+		`{"id": "a", "colour": "x"}`:                              `schedule 1 of the file: there is no field colour: want one of id, crontab, timezone, payload, deadline,`,
+		"id: a\ncrontb: x":                                        "line 2: there is no field crontb: did you mean crontab?",
+		"shedules:\n- id: a":                                      "line 1: there is no field shedules: did you mean schedules?",
+		"id: a\ncolour: x":                                        "line 2: there is no field colour: want one of version, schedules, id, crontab, timezone, payload, deadline,",
+		`{"id": "a", "crontab": "x", "Crontab": "y"}`:             `schedule 1 of the file: it has the unknown field "Crontab": want "crontab"`,
+		`{"schedules": [{"id": "a\ud800", "crontab": "@daily"}]}`: `schedule 1 of the file: id has half a surrogate pair`,
 		"[]": `it is a list: want {"schedules": [...]}`,
 	} {
 		_, err := parseSchedules(text)

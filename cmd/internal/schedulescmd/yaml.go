@@ -79,9 +79,10 @@ func unquoted(p piece) error {
 // goTypes and unfit match the parts of the decoder's errors that mean nothing to the author of the
 // file.
 var (
-	goTypes = regexp.MustCompile(` in type [\w.*\[\]]+`)
-	unfit   = regexp.MustCompile("cannot unmarshal (!!\\w+)( `.*`)? into (\\W*)([\\w.]+)")
-	kinds   = map[string]string{
+	goTypes    = regexp.MustCompile(` in type [\w.*\[\]]+`)
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	unfit      = regexp.MustCompile("cannot unmarshal (!!\\w+)( `.*`)? into (\\W*)([\\w.]+)")
+	kinds      = map[string]string{
 		"!!seq": "a list", "!!map": "an object", "[]": "a list", "int": "a number", "bool": "true or false",
 		"string": "a string",
 	}
@@ -92,6 +93,9 @@ func plainly(text string) string {
 	if m := unfit.FindStringSubmatch(text); m != nil {
 		want, got := cmp.Or(kinds[m[3]], kinds[m[4]], "an object"), cmp.Or(strings.TrimSpace(m[2]), kinds[m[1]])
 		text = strings.Replace(text, m[0], "want "+want+", not "+got, 1)
+	}
+	if m := unknownKey.FindStringSubmatch(text); m != nil {
+		text = strings.Replace(text, m[0], unknownField(m[1], append([]string{"version", "schedules"}, entryFields...)), 1)
 	}
 	return goTypes.ReplaceAllString(text, "")
 }

@@ -35,6 +35,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
@@ -86,7 +87,8 @@ func Open(address string, cfg Config) (Receiver, error) {
 		s, known, plain = services["https"], true, true
 	}
 	if !known {
-		return nil, fmt.Errorf("there is no service %q: want one of %s", name, strings.Join(Services(), ", "))
+		return nil, fmt.Errorf("there is no service %q%s", name, cmp.Or(spoken.Meant(name, Services()),
+			": want one of "+strings.Join(Services(), ", ")))
 	}
 	if name == "https" && plain && u.Scheme != "http" {
 		return nil, errors.New("want http, not https+http")
