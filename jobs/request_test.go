@@ -279,7 +279,7 @@ func TestTheStoriesOfARequestAreTold(t *testing.T) {
 	}
 	var got []string
 	for _, e := range events {
-		got = append(got, fmt.Sprintf("%d %s slot %s for %s by %s", e.ID-row.ID, e.What, hour(e.Slot), hour(e.RequestedAt), e.Actor))
+		got = append(got, fmt.Sprintf("%d %s slot %s for %s by %s", e.ID-row.ID, e.What, hour(e.Slot), hour(e.RequestedFor), e.Actor))
 	}
 	next := w.waiting()[0].ID - row.ID
 	want := []string{

@@ -274,7 +274,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	w := setup(t)
 	row := check("1", now.Add(time.Hour))
 	row.Within = 90 * time.Minute
-	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).PickSlot(grid.Default, row.CheckAt, row.Within, slot(1)), RequestedAt: row.CheckAt, Within: row.Within}
+	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).PickSlot(grid.Default, row.CheckAt, row.Within, slot(1)), RequestedFor: row.CheckAt, Within: row.Within}
 	w.enqueue(row, jobs.Keep)
 	tell := func(stage string) {
 		t.Helper()
@@ -282,7 +282,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 		if err != nil || len(events) == 0 {
 			t.Fatal(stage, err)
 		}
-		got := admin.TimelineEntry{What: events[0].What, Slot: events[0].Slot, RequestedAt: events[0].RequestedAt, Within: events[0].Within}
+		got := admin.TimelineEntry{What: events[0].What, Slot: events[0].Slot, RequestedFor: events[0].RequestedFor, Within: events[0].Within}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", stage, diff)
 		}
@@ -414,7 +414,7 @@ func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
 		w.exec(`select prescient.enqueue('remind', 'order', $1, check_at => $2::text::timestamptz)`, key, at)
 		for _, stage := range []string{"waiting", "cancelled"} {
 			events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf(key))
-			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedAt.IsZero() || events[1].What != stage {
+			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedFor.IsZero() || events[1].What != stage {
 				t.Errorf("asked for %s, %s: %v %+v", at, stage, err, events)
 			}
 			w.exec(`select prescient.cancel('remind', 'order', $1)`, key)

@@ -98,7 +98,7 @@ func (r *report) observe(outcomes []row.Outcome, known map[int64]*jobs.Definitio
 	var list []Recorded
 	for _, o := range outcomes {
 		entry := Recorded{
-			Job: known[o.Number].Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			JobExec: known[o.Number].Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
 			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
 		}
 		if last := len(list) - 1; last >= 0 {

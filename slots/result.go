@@ -89,10 +89,10 @@ type Result struct {
 
 // Failure sums up the errors of one job's checks in a run.
 type Failure struct {
-	Job    string `json:"job_exec"`
-	Failed int64  `json:"failed"`  // checks that ended in an error
-	GaveUp int64  `json:"gave_up"` // of their rows, those that are in history as failed now; the others are tried again
-	Error  string `json:"error"`   // of the first of these checks
+	JobExec string `json:"job_exec"`
+	Failed  int64  `json:"failed"`  // checks that ended in an error
+	GaveUp  int64  `json:"gave_up"` // of their rows, those that are in history as failed now; the others are tried again
+	Error   string `json:"error"`   // of the first of these checks
 }
 
 // LogValue returns the result as the attributes of a log line.
@@ -127,9 +127,9 @@ func (r Result) plus(later Result) Result {
 	later.Abandoned += r.Abandoned
 	later.Took += r.Took
 	for _, f := range r.Failures {
-		i, known := later.failuresOf(f.Job)
+		i, known := later.failuresOf(f.JobExec)
 		if !known {
-			later.Failures = slices.Insert(later.Failures, i, Failure{Job: f.Job})
+			later.Failures = slices.Insert(later.Failures, i, Failure{JobExec: f.JobExec})
 		}
 		later.Failures[i].Failed += f.Failed
 		later.Failures[i].GaveUp += f.GaveUp
@@ -141,7 +141,7 @@ func (r Result) plus(later Result) Result {
 // failuresOf finds the errors of a job, or the place for them.
 func (r *Result) failuresOf(job string) (i int, known bool) {
 	return slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int {
-		return strings.Compare(f.Job, job)
+		return strings.Compare(f.JobExec, job)
 	})
 }
 
@@ -158,7 +158,7 @@ func (r *Result) add(t row.Tally) {
 func (r *Result) addFailure(job string, o *row.Outcome) {
 	i, known := r.failuresOf(job)
 	if !known {
-		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.Verdict.Error})
+		r.Failures = slices.Insert(r.Failures, i, Failure{JobExec: job, Error: o.Verdict.Error})
 	}
 	r.Failures[i].Failed++
 	if o.Verdict.Outcome == jobs.OutcomeFailed {
@@ -175,12 +175,12 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 		return l
 	}
 	for _, f := range r.Failures {
-		log.Log(ctx, level(slog.LevelWarn, f.Job, false), "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed,
+		log.Log(ctx, level(slog.LevelWarn, f.JobExec, false), "checks failed", "slot", r.Slot, "job", f.JobExec, "failed", f.Failed,
 			"error", f.Error)
 		if f.GaveUp > 0 {
-			log.Log(ctx, level(slog.LevelError, f.Job, true),
+			log.Log(ctx, level(slog.LevelError, f.JobExec, true),
 				"rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
-				"slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
+				"slot", r.Slot, "job", f.JobExec, "rows", f.GaveUp)
 		}
 	}
 }
@@ -197,8 +197,8 @@ type Observer interface {
 
 // Recorded sums up rows whose checks ended alike.
 type Recorded struct {
-	Job  string
-	Rows int64
+	JobExec string
+	Rows    int64
 	// Outcome is a jobs.Outcome, or for rows that go on Rescheduled, Retried or Deferred.
 	Outcome string
 	// Checked reports whether the job's function was called. Otherwise Duration is meaningless.

@@ -259,9 +259,9 @@ func TestARunTellsOfEachJobHowManyChecksFailedAndWhatWasGivenUp(t *testing.T) {
 		}}))
 	})
 	want := []slots.Failure{
-		{Job: "again", Failed: 31, Error: "the warehouse does not answer"},
-		{Job: "final", Failed: 3, GaveUp: 3, Error: "no such carrier"},
-		{Job: "half", Failed: 50, GaveUp: 50, Error: "half of them"},
+		{JobExec: "again", Failed: 31, Error: "the warehouse does not answer"},
+		{JobExec: "final", Failed: 3, GaveUp: 3, Error: "no such carrier"},
+		{JobExec: "half", Failed: 50, GaveUp: 50, Error: "half of them"},
 	}
 	if diff := cmp.Diff(want, result.Failures); diff != "" {
 		t.Error(diff)

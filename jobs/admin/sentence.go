@@ -30,8 +30,8 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 	switch e.What {
 	case "enqueued":
 		at := "as soon as possible"
-		if !e.RequestedAt.IsZero() {
-			at = "for " + e.RequestedAt.Format(time.RFC3339Nano)
+		if !e.RequestedFor.IsZero() {
+			at = "for " + e.RequestedFor.Format(time.RFC3339Nano)
 		}
 		requested := fmt.Sprintf("requested%s, %s", who(e), at)
 		if e.Within > 0 {
@@ -48,7 +48,7 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
 		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended",
-			who(e), spoken.Instant(e.RequestedAt), slot)
+			who(e), spoken.Instant(e.RequestedFor), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
@@ -166,14 +166,14 @@ func check(e TimelineEntry) string {
 // who names the role, actor and application of a change, or the check that made it.
 func who(e TimelineEntry) string {
 	switch {
-	case e.By == "":
+	case e.ByRole == "":
 		return ""
 	case strings.HasPrefix(e.App, "prescient claim ") && strings.HasPrefix(e.Actor, "check of "):
 		return " by a " + e.Actor
 	case strings.HasPrefix(e.App, "prescient claim "):
 		return strings.TrimSuffix(" by a check for "+e.Actor, " for ")
 	}
-	text := " by " + e.By
+	text := " by " + e.ByRole
 	if e.Actor != "" {
 		text += " for " + e.Actor
 	}

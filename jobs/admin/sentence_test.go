@@ -25,8 +25,8 @@ func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	for want, e := range map[string]admin.TimelineEntry{
-		"goes on from key 1, which its row had before, by shop":                                     {What: "renamed", Slot: slot, KeyBefore: "1", By: "shop"},
-		"ended as cancelled in slot 2026-03-11T09:00:00Z by shop. Its timeline goes on under key 2": {What: "cancelled", Slot: slot, KeyAfter: "2", By: "shop"},
+		"goes on from key 1, which its row had before, by shop":                                     {What: "renamed", Slot: slot, KeyBefore: "1", ByRole: "shop"},
+		"ended as cancelled in slot 2026-03-11T09:00:00Z by shop. Its timeline goes on under key 2": {What: "cancelled", Slot: slot, KeyAfter: "2", ByRole: "shop"},
 	} {
 		if got := e.Sentence(slot, "prescient"); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -37,7 +37,7 @@ func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
 func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
-	e := admin.TimelineEntry{What: "enqueued", Slot: slot, By: "cron", App: "prescient claim 17"}
+	e := admin.TimelineEntry{What: "enqueued", Slot: slot, ByRole: "cron", App: "prescient claim 17"}
 	for actor, want := range map[string]string{
 		"":                    "requested by a check, as soon as possible: slot 2026-03-11T09:00:00Z",
 		"alice":               "requested by a check for alice, as soon as possible: slot 2026-03-11T09:00:00Z",

@@ -41,14 +41,14 @@ type TimelineEntry struct {
 	At   time.Time `json:"at,omitzero"`   // zero: it waits, or began before times were kept
 	Slot time.Time `json:"slot,omitzero"` // the slot of the row; for enqueued, the first
 	// For enqueued and recorded. Zero: before the year 1, which only SQL can request.
-	RequestedAt time.Time `json:"requested_for,omitzero"`
+	RequestedFor time.Time `json:"requested_for,omitzero"`
 	// For enqueued: Request.Within.
 	Within time.Duration `json:"within_ns"`
 
 	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
-	By    string `json:"by"`
-	App   string `json:"application_name"`
-	Actor string `json:"actor"`
+	ByRole string `json:"by_role"`
+	App    string `json:"app"`
+	Actor  string `json:"actor"`
 
 	// For a check: its runner, lateness, run time and error. If it returned a next time, only the
 	// first four digits of its times are kept, and Runner is empty once the ledger has lost the
@@ -94,9 +94,9 @@ type TimelineEntry struct {
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was done. "by_hand": an
 	// operator had this check run. Empty: it was not opened, or this entry has no slot.
-	Run      string    `json:"run"`
-	OpenedAt time.Time `json:"opened_at,omitzero"`
-	ClosedAt time.Time `json:"closed_at,omitzero"`
+	Run        string    `json:"run"`
+	OpenedAt   time.Time `json:"opened_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
 
 	// Hindrance says what blocks a waiting row. Empty: nothing.
 	//
@@ -185,15 +185,15 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		var lateness, duration, within *int64
 		var leftOut, called, used []byte
 		var paused string
-		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
+		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.ByRole, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
 			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called, &paused, &used)
 		if err == nil {
 			err = errors.Join(json.Unmarshal(leftOut, &e.StepsLeftOut), json.Unmarshal(used, &e.Used))
 		}
-		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
+		e.At, e.Slot, e.RequestedFor = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.PausedSince, _ = time.Parse(time.RFC3339Nano, paused) // an application may have written something else
-		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
+		e.OpenedAt, e.FinishedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)
 		e.Instants = periodic.Instants(called)

@@ -502,8 +502,8 @@ func TestARowThatIsMovedLaterWasRequestedForItsFirstSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := time.Date(2040, 3, 1, 13, 15, 0, 0, time.UTC)
-	if e := entries[0]; e.What != "enqueued" || !e.Slot.Equal(first) || e.RequestedAt.After(first) {
-		t.Errorf("%s for %s in slot %s, want an instant up to %s", e.What, e.RequestedAt, e.Slot, first)
+	if e := entries[0]; e.What != "enqueued" || !e.Slot.Equal(first) || e.RequestedFor.After(first) {
+		t.Errorf("%s for %s in slot %s, want an instant up to %s", e.What, e.RequestedFor, e.Slot, first)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestWritersOfAFileLoseNothing(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			m := metrics.New()
-			m.Recorded([]slots.Recorded{{Job: "ok", Rows: 3, Outcome: "done", Checked: true}})
+			m.Recorded([]slots.Recorded{{JobExec: "ok", Rows: 3, Outcome: "done", Checked: true}})
 			if err := m.WriteFile(path); err != nil {
 				t.Error(err)
 			}

@@ -87,7 +87,7 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range list {
-		j := m.job(r.Job)
+		j := m.job(r.JobExec)
 		j.rows[r.Outcome] += r.Rows
 		j.lateness.add(r.Lateness, r.Rows)
 		if r.Checked {

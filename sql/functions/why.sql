@@ -4,10 +4,10 @@
 -- have ended.
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
 -- retried, moved, renamed, acked (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
--- row on its way here from another store. slot: the one that the row was in. target: of enqueued
+-- row on its way here from another store. slot: the one that the row was in. requested_for: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
--- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the timeline. run is
+-- run, opened_at, finished_at: the ledger's entry of the slot, if its run is part of the timeline. run is
 -- by_hand for a check that an operator had run, also if the slot's run or catch-up came later.
 -- hindrance: what keeps a waiting row from its check: paused, unserved (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
@@ -15,27 +15,27 @@
 -- a row that ended because the key was changed. error: of acked, why.
 create or replace function prescient.why(entity_name text, entity_key text, item_key text default null, job_exec text default null, most integer default 1000)
 returns table (
-    id         bigint,
-    job        text,
-    item       text,
-    at         timestamptz,
-    what       text,
-    slot       timestamptz,
-    target     timestamptz,
-    by_role    text,
-    app        text,
-    actor      text,
-    runner     text,
-    lateness   interval,
-    duration   interval,
-    error      text,
-    run        text,
-    opened_at  timestamptz,
-    closed_at  timestamptz,
-    hindrance  text,
-    within     interval,
-    moved_from text,
-    moved_to   text
+    id            bigint,
+    job           text,
+    item          text,
+    at            timestamptz,
+    what          text,
+    slot          timestamptz,
+    requested_for timestamptz,
+    by_role       text,
+    app           text,
+    actor         text,
+    runner        text,
+    lateness      interval,
+    duration      interval,
+    error         text,
+    run           text,
+    opened_at     timestamptz,
+    finished_at   timestamptz,
+    hindrance     text,
+    within        interval,
+    moved_from    text,
+    moved_to      text
 )
 language plpgsql
 stable
@@ -87,7 +87,7 @@ begin
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
             -- A rule that has moved its row has written a later instant there.
-            least(s.requested_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
+            least(s.requested_for, s.first_check_at) as requested_for, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
             s.requested_within, null::text as moved_from, null::text as moved_to
         from told s
@@ -137,7 +137,7 @@ begin
         where s.ack is not null
     )
     select
-        e.id, e.name, e.item_key, e.at, e.what, e.slot, e.target, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,
+        e.id, e.name, e.item_key, e.at, e.what, e.slot, e.requested_for, e.by_role, e.app, e.actor, e.runner, e.lateness, e.duration, e.error,
         -- Of the lateness of a check in a journal, four digits are kept.
         case
             when r.run_at > e.slot + e.lateness * (2049 / 2048.0)::double precision then 'by_hand'

@@ -6,9 +6,9 @@
 -- has found, and how much of each step's delay had passed then, as the last check has found.
 -- Called by jobs/admin.Client.entries.
 select
-    id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
+    id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(requested_for, timestamptz '0001-01-01 00:00:00+00') as requested_for, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
     coalesce(runner, ''), (extract(epoch from lateness) * 1000000)::bigint, (extract(epoch from duration) * 1000000)::bigint,
-    coalesce(error, ''), coalesce(run, ''), opened_at, closed_at, coalesce(hindrance, ''),
+    coalesce(error, ''), coalesce(run, ''), opened_at, finished_at, coalesce(hindrance, ''),
     (extract(epoch from within) * 1000000)::bigint, coalesce(moved_from, ''), coalesce(moved_to, ''),
     case when what = 'done' then coalesce(s.payload ->> 'found', '') else '' end as found,
     exists (select from prescient.rule r where r.name = w.job) as of_rule,

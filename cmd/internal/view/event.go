@@ -30,9 +30,9 @@ type Event struct {
 	What string    `json:"what"`
 	Slot time.Time `json:"slot"` // the slot of the row; for enqueued, the first
 
-	By    string `json:"by"`               // the database role; empty: a run
-	App   string `json:"application_name"` // application_name of the session; empty: none, or a run
-	Actor string `json:"actor"`            // the person or program that the session named; empty: none
+	ByRole string `json:"by_role"` // the database role; empty: a run
+	App    string `json:"app"`     // application_name of the session; empty: none, or a run
+	Actor  string `json:"actor"`   // the person or program that the session named; empty: none
 
 	Runner string `json:"runner"`
 	Error  string `json:"error"` // of the check; empty: it did not fail
@@ -78,26 +78,26 @@ type Event struct {
 	//   - "straggler": it was committed after its slot was closed
 	Hindrance string `json:"hindrance"`
 
-	At       *time.Time     `json:"at"`            // null: the row waits
-	For      *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
-	Within   *duration.Text `json:"within"`        // null: the row had no window
-	Lateness *duration.Text `json:"lateness"`      // null: no check
-	Duration *duration.Text `json:"duration"`      // run time of the check; null: no check
-	OpenedAt *time.Time     `json:"opened_at"`     // when the slot was opened; UTC; null: it was not
-	ClosedAt *time.Time     `json:"closed_at"`     // when the slot was done; UTC; null: it is not
+	At           *time.Time     `json:"at"`            // null: the row waits
+	RequestedFor *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
+	Within       *duration.Text `json:"within"`        // null: the row had no window
+	Lateness     *duration.Text `json:"lateness"`      // null: no check
+	Duration     *duration.Text `json:"duration"`      // run time of the check; null: no check
+	OpenedAt     *time.Time     `json:"opened_at"`     // when the slot was opened; UTC; null: it was not
+	FinishedAt   *time.Time     `json:"finished_at"`   // when the slot was done; UTC; null: it is not
 }
 
 // NewEvent returns an event as JSON.
 func NewEvent(e admin.TimelineEntry) Event {
 	v := Event{
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, Slot: e.Slot,
-		By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Run: e.Run, Hindrance: e.Hindrance,
+		ByRole: e.ByRole, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error, Run: e.Run, Hindrance: e.Hindrance,
 		Found: e.Found, StepsLeftOut: append([]string{}, e.StepsLeftOut...),
 		PausedSince: TimeOrNil(e.PausedSince), Used: append([]string{}, e.Used...),
 		Fired:    append([]admin.Firing{}, e.Fired...),
 		Instants: append([]time.Time{}, e.Instants...), LeftOut: e.LeftOut, MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
-		KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, At: TimeOrNil(e.At), For: TimeOrNil(e.RequestedAt),
-		OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt),
+		KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, At: TimeOrNil(e.At), RequestedFor: TimeOrNil(e.RequestedFor),
+		OpenedAt: TimeOrNil(e.OpenedAt), FinishedAt: TimeOrNil(e.FinishedAt),
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))

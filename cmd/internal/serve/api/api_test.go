@@ -271,7 +271,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			t.Errorf("after %d actions: after is %v", count, all.After)
 		}
 		got := all.Actions
-		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" ||
+		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].ByRole == "" ||
 			got[0].FinishedAt == nil || got[0].Text != test.plan {
 			t.Errorf("%s is not recorded: %+v", test.name, got)
 		}

@@ -70,7 +70,7 @@ type Done struct {
 	ID         int64      `json:"id"`
 	At         time.Time  `json:"at"`
 	FinishedAt *time.Time `json:"finished_at"` // null: it goes on. If its server was killed, the last sign of it
-	By         string     `json:"by"`
+	ByRole     string     `json:"by_role"`
 	Actor      string     `json:"actor"`
 	What       string     `json:"what"`
 	Target     string     `json:"target"`
@@ -381,7 +381,7 @@ func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who web.Who, p Plan,
 		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
 		d.Events, outcome, cut(result),
 	}
-	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.FinishedAt, &d.By)
+	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.FinishedAt, &d.ByRole)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)
 	}

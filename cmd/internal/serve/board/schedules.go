@@ -128,7 +128,7 @@ func cutPage[T any](list []T, limit int, position func(T) string) (page []T, aft
 
 func scanDone(row *sql.Rows, d *Done) error {
 	var ended, lastSign sql.NullTime
-	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
+	err := row.Scan(&d.ID, &d.At, &ended, &d.ByRole, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
 		&d.Schedules, &d.Events, &d.Outcome, &d.Result, &lastSign)
 	d.At, d.FinishedAt = d.At.UTC(), utc(ended)
 	if lastSign.Valid {
