@@ -28,8 +28,8 @@ func markOf(o *row.Outcome) (m mark, ok bool) {
 }
 
 // alike groups outcomes that differ only in their row, and returns the remaining outcomes as the rest.
-// It keeps the order of the outcomes in each. Without it, a run that does nothing else costs client and server 14 to 25 %
-// more CPU time; see bench/README.md.
+// It keeps the order of the outcomes in each. Without it, a run that does nothing else costs client and server 14 to
+// 25 % more CPU time; see bench/README.md.
 func alike(outcomes []row.Outcome) (groups [][]row.Outcome, rest []row.Outcome) {
 	if len(outcomes) == 0 {
 		return nil, nil
