@@ -95,18 +95,19 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":    exits,
-			"mends":    mends,
-			"tells":    tells,
-			"unblocks": unblocks,
-			"sql":      runSQL,
-			"settled":  settled,
-			"schema":   createSchema,
-			"due":      due,
-			"in":       dueIn,
-			"empty":    empty,
-			"embedded": useEmbedded,
-			"login":    login,
+			"exits":     exits,
+			"mends":     mends,
+			"tells":     tells,
+			"unblocks":  unblocks,
+			"sql":       runSQL,
+			"settled":   settled,
+			"forwarded": forwarded,
+			"schema":    createSchema,
+			"due":       due,
+			"in":        dueIn,
+			"empty":     empty,
+			"embedded":  useEmbedded,
+			"login":     login,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
@@ -290,6 +291,13 @@ func settled(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Check(db.GetContext(t.Context(), &ended, "select pg_snapshot_xmin(pg_current_snapshot())::text"))
 		return ended > last
 	})
+}
+
+// forwarded sends the events that wait. A run sends those that it sees, and open transactions of other databases hide its
+// own from it. A destination may be down.
+func forwarded(ts *testscript.TestScript, not bool, _ []string) {
+	settled(ts, not, nil)
+	_ = ts.Exec("prescient", "events", "forward")
 }
 
 // schema NAME creates a schema whose tables may have rules.
