@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
@@ -32,6 +34,7 @@ import (
 // The test binary is also a team's binary: as prescient it is the command line with the jobs of registry. So it is if doctor,
 // called by a test in this process, asks its own binary for the settings: otherwise all tests would run again.
 func TestMain(m *testing.M) {
+	doctor.System = cmp.Or(os.Getenv("ETC"), os.DevNull) // not the crontabs of the machine
 	if len(os.Args) > 1 && os.Args[1] == "config" {
 		cmd.Main(registry(), hello)
 	}
@@ -130,6 +133,17 @@ func setup(env *testscript.Env) error {
 	env.Setenv("PRESCIENT_DATABASE_URL", url)
 	env.Setenv("PRESCIENT_LOG_LEVEL", "info") // what was done, also where nobody reads
 	env.Setenv("LOGNAME", "alice")
+	env.Setenv("ETC", filepath.Join(env.WorkDir, "etc"))
+	// Nor does a script have the crontab of who runs the test.
+	none := filepath.Join(env.WorkDir, "none")
+	if err := os.Mkdir(none, 0o700); err != nil {
+		return err
+	}
+	const crontab = "#!/bin/sh\necho no crontab >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(none, "crontab"), []byte(crontab), 0o700); err != nil { //nolint:gosec // a program
+		return err
+	}
+	env.Setenv("PATH", none+string(os.PathListSeparator)+env.Getenv("PATH"))
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would sleep a second at each exit
 	env.Setenv("GOGC", "off")                 // a quarter of the CPU time of a command that prints its version
 	db, err := pgsql.Open(t.Context(), url)

@@ -41,6 +41,9 @@ type Line struct {
 	Zone  string // by CRON_TZ above; empty: the machine's
 }
 
+// System is the folder of the system's crontabs. Tests name another one, because those of their machine are not theirs.
+var System = "/etc"
+
 // Crontabs returns the crontabs of the system and of the user with a line that calls the binary's
 // run. It skips files that it cannot read.
 func Crontabs(ctx context.Context, binary string) (list []Crontab) {
@@ -49,8 +52,8 @@ func Crontabs(ctx context.Context, binary string) (list []Crontab) {
 			list = append(list, c)
 		}
 	}
-	files, _ := filepath.Glob("/etc/cron.d/*") // the pattern is valid
-	for _, path := range append([]string{"/etc/crontab"}, files...) {
+	files, _ := filepath.Glob(filepath.Join(System, "cron.d", "*")) // the pattern is valid
+	for _, path := range append([]string{filepath.Join(System, "crontab")}, files...) {
 		if text, err := os.ReadFile(path); err == nil {
 			add(path, text, true)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -29,8 +30,8 @@ func newCmdForward(f *factory.Factory) *cobra.Command {
 		Long: `Send the events of the outbox to events.destination, events.destinations and the receivers, each
 its own, and end when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this
 command is for a test, and for a destination that was mended: it tries refused events at once. It leaves a destination
-that another process sends to. It exits 1 if a destination did not take all of its events: they are sent again, or are
-dead letters.`,
+that another process sends to, and exits 2 if nothing was sent because of that. It exits 1 if a destination
+did not take all of its events: they are sent again, or are dead letters.`,
 		Example: `  prescient events forward`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -64,13 +65,17 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	if err != nil {
 		return errors.Join(err, release())
 	}
-	views, failed := []forwardedView{}, []string{}
-	for _, sent := range forwarder.Finish() {
-		v := forwardedView{Destination: sent.Name, Sent: sent.Sent, Refused: sent.Refused, Elsewhere: sent.Elsewhere}
-		if err := cmp.Or(sent.Err, sent.Refusal); err != nil {
+	views, failed, elsewhere, sent := []forwardedView{}, []string{}, []string{}, int64(0)
+	for _, did := range forwarder.Finish() {
+		v := forwardedView{Destination: did.Name, Sent: did.Sent, Refused: did.Refused, Elsewhere: did.Elsewhere}
+		if err := cmp.Or(did.Err, did.Refusal); err != nil {
 			v.Error = plain.ErrorText(err)
-			failed = append(failed, sent.Name)
+			failed = append(failed, did.Name)
 		}
+		if v.Elsewhere {
+			elsewhere = append(elsewhere, did.Name)
+		}
+		sent += did.Sent
 		views = append(views, v)
 	}
 	header := table.Row{"DESTINATION", "SENT", "REFUSED", "ERROR"}
@@ -80,7 +85,12 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 		}
 		return table.Row{v.Destination, v.Sent, v.Refused, v.Error}
 	}))
-	if err == nil && len(failed) > 0 {
+	switch {
+	case err != nil:
+	case len(elsewhere) > 0 && sent == 0 && len(failed) == 0:
+		err = exit.Usagef("nothing was sent: another process sends to %s, and goes on. If it has died, its lease ends within %s",
+			strings.Join(elsewhere, ", "), duration.Format(cfg.Lease))
+	case len(failed) > 0:
 		err = fmt.Errorf("not all events were taken by %s; they are sent again, or are dead letters. See: %s status",
 			strings.Join(failed, ", "), f.Self())
 	}

@@ -254,6 +254,25 @@ func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {
 	w.want("received", w.receiver.received(), "b1 a1 a2")
 }
 
+// Another forwarder has locked what it tries itself: there is nothing to wait for.
+func TestAForwarderThatTriesAtOnceWaitsForNoOtherOne(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{Now: true})
+	w.receiver.refuse("a1")
+	w.publish("a1", "b1")
+	w.send()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("select from prescient.event_dead for update")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a bound for the failure alone
+	defer cancel()
+	forwarder, err := forward.Start(ctx, w.cfg)
+	if err != nil {
+		t.Fatalf("it waits for the lock: %v", err)
+	}
+	forwarder.Stop()
+}
+
 func TestAnEventThatIsRefusedOftenBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
