@@ -255,3 +255,39 @@ func TestAChangeStartsAfterTheRunThatItHasWaitedFor(t *testing.T) {
 		t.Errorf("the next instant is %s, want one after %s", s.Next, slot(1))
 	}
 }
+
+// The same for a change by SQL, which reads the clock of the database.
+func TestAChangeBySQLStartsAfterTheRunThatItHasWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(`'a', '@every 2s'`)
+	run := w.db.MustBegin()
+	defer func() { _ = run.Rollback() }()
+	run.MustExec(`select from prescient.future_job where entity_key = 'a' for update`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.db.ExecContext(t.Context(), `select prescient.set_schedule('a', '@every 1s')`)
+		done <- err
+	}()
+	w.eventually("the change to wait", func() bool {
+		return pgtest.Waits(w.t, w.db) > 0
+	})
+	const clock = `select date_trunc('second', clock_timestamp())`
+	var waits, published time.Time
+	if err := w.db.Get(&waits, clock); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the run to publish an instant", func() bool {
+		err := w.db.Get(&published, clock)
+		return err == nil && published.After(waits)
+	})
+	if err := run.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s := w.get("a"); !s.Next.After(published) {
+		t.Errorf("the next instant is %s, want one after %s", s.Next, published)
+	}
+}

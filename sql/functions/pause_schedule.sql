@@ -24,9 +24,7 @@ begin
         end if;
         return false;
     end if;
-    perform prescient.wait_for_schedule(
-        pause_schedule.id, case when not pause_schedule.paused then date_trunc('second', clock_timestamp()) end
-    );
+    perform prescient.wait_for_schedule(pause_schedule.id, pause_schedule.paused);
     return true;
 end
 $$;

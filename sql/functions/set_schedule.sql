@@ -32,7 +32,6 @@ as $$
 declare
     was   prescient.schedule;
     given prescient.schedule;
-    begins timestamptz := date_trunc('second', clock_timestamp());
     at    timestamptz := statement_timestamp();
     pauser text := prescient.schedule_pauser();
     action text := 'updated';
@@ -54,7 +53,7 @@ begin
     values (
         set_schedule.id, set_schedule.crontab, set_schedule.timezone, set_schedule.payload, set_schedule.misfire, set_schedule.deadline,
         set_schedule.spread, set_schedule.starts_at, set_schedule.ends_at, set_schedule.max_runs, set_schedule.exclude,
-        coalesce(set_schedule.paused, false), coalesce(set_schedule.starts_at, begins)
+        coalesce(set_schedule.paused, false), coalesce(set_schedule.starts_at, date_trunc('second', clock_timestamp()))
     )
     on conflict (id) do nothing;
     if found then
@@ -104,13 +103,13 @@ begin
         where s.id = set_schedule.id;
     end if;
     if given.paused then
-        perform prescient.wait_for_schedule(set_schedule.id, null);
+        perform prescient.wait_for_schedule(set_schedule.id, true);
     elsif action = 'created'
         or was.paused
         or (was.crontab, was.timezone, was.spread, was.starts_at, was.ends_at, was.max_runs, was.exclude)
             is distinct from (given.crontab, given.timezone, given.spread, given.starts_at, given.ends_at, given.max_runs, given.exclude)
     then
-        perform prescient.wait_for_schedule(set_schedule.id, begins);
+        perform prescient.wait_for_schedule(set_schedule.id, false);
     end if;
     return action;
 end

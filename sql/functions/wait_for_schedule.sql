@@ -1,7 +1,7 @@
--- Lets the row of a locked schedule wait for its first instant after an instant, or ends the row if that is null. The
--- row keeps what the one before it knew: the last published instant, and how many there were.
+-- Lets the row of a locked schedule wait for its first instant from now on, or ends the row if the schedule is paused.
+-- The row keeps what the one before it knew: the last published instant, and how many there were.
 -- Called by set_schedule and pause_schedule.
-create or replace function prescient.wait_for_schedule(schedule text, begins timestamptz)
+create or replace function prescient.wait_for_schedule(schedule text, paused boolean)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -10,7 +10,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    known jsonb;
+    known  jsonb;
+    begins timestamptz;
 begin
     select jsonb_build_object('last', f.payload -> 'last', 'runs', f.payload -> 'runs')
     into known
@@ -20,7 +21,7 @@ begin
         and f.entity_key = schedule
         and f.item_key = ''
     for update;
-    if begins is null then
+    if paused then
         if known is not null then
             insert into prescient.schedule_state as d (id, dropped, runs, last_at)
             values (schedule, 0, coalesce((known ->> 'runs')::bigint, 0), to_timestamp((known ->> 'last')::bigint))
@@ -31,6 +32,8 @@ begin
         end if;
         return;
     end if;
+    -- Not before the row is locked: a run that had it has published what was due by then.
+    begins := date_trunc('second', clock_timestamp());
     if known is null then
         select jsonb_build_object('last', extract(epoch from d.last_at)::bigint, 'runs', nullif(d.runs, 0))
         into known
@@ -43,4 +46,4 @@ begin
     );
 end
 $$;
-revoke all on function prescient.wait_for_schedule(text, timestamptz) from public;
+revoke all on function prescient.wait_for_schedule(text, boolean) from public;
