@@ -58,6 +58,8 @@ var (
 	BoardConsumers        = file("board_consumers")
 	BoardEvents           = file("board_events")
 	BoardJob              = file("board_job")
+	BoardJobErrors        = file("board_job_errors")
+	BoardJobLast          = file("board_job_last")
 	BoardJobs             = file("board_jobs")
 	BoardMisfires         = file("board_misfires")
 	BoardRetry            = file("board_retry")

@@ -123,9 +123,14 @@ func (a *api) routes() []web.Route {
 				}
 				return b.Jobs(ctx, f, q.acted)
 			}),
-		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
-			return b.Job(ctx, q.r.PathValue("job"), q.acted)
-		}),
+		read("/jobs/{job}", "job", "One job, and its slots of the last day or of another range", []string{"from", "to"},
+			func(ctx context.Context, q request) (board.Job, error) {
+				in := board.Range{From: q.instant("from"), To: q.instant("to")}
+				if q.err != nil {
+					return board.Job{}, q.err
+				}
+				return b.Job(ctx, q.r.PathValue("job"), in, q.acted)
+			}),
 		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil,
 			func(ctx context.Context, q request) (board.JobAdvice, error) {
 				return b.Advice(ctx, q.r.PathValue("job"), q.acted)

@@ -171,6 +171,14 @@ func (s *source) Now() time.Time {
 	return time.Time{}
 }
 
+// Width returns the width of the slots, without asking the database. It is zero until the database has answered once.
+func (s *source) Width() time.Duration {
+	if t := s.last.Load(); t != nil {
+		return t.grid().Width()
+	}
+	return 0
+}
+
 func (s *source) newTools(ctx context.Context) (*tools, error) {
 	t := &tools{made: monotonic(), schema: s.schema}
 	var err error

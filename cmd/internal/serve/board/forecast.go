@@ -36,22 +36,21 @@ func (s *source) forecast(ctx context.Context) (forecast.Forecast, bool) {
 	return f, is
 }
 
-// addForecast adds the forecast to the coming slots of an overview. It copies Axis, which is
-// shared.
+// addForecast adds the forecast to the coming slots of an overview.
 func (v *Overview) addForecast(f forecast.Forecast) {
-	v.Axis = slices.Clone(v.Axis)
+	v.Axis = expected(v.Axis, f, v.CurrentSlot)
+	v.Expected = append([]forecast.Finding{}, f.Findings...)
+}
+
+// expected returns cells with the forecast of their coming slots. It copies the cells, which are shared.
+func expected(cells []Cell, f forecast.Forecast, current time.Time) []Cell {
+	cells = slices.Clone(cells)
 	for _, s := range f.Slots {
-		i, exact := slices.BinarySearchFunc(v.Axis, s.Slot, func(c Cell, slot time.Time) int {
-			return c.Slot.Compare(slot)
-		})
-		if !exact {
-			i--
-		}
-		if i >= 0 && s.Slot.Before(v.Axis[i].Slot.Add(time.Duration(v.Axis[i].Span))) && s.Slot.After(v.CurrentSlot) {
-			v.Axis[i].expect(s, f.Grid.Width())
+		if c := cellOf(cells, s.Slot); c != nil && s.Slot.After(current) {
+			c.expect(s, f.Grid.Width())
 		}
 	}
-	v.Expected = append([]forecast.Finding{}, f.Findings...)
+	return cells
 }
 
 // expect adds the forecast of a slot.

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -9,24 +10,27 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
-	maxJobSlots  = 200
+	// AheadSlots is how many slots the rows that wait for a job are counted in; see board_ahead.sql.
+	AheadSlots   = 96
 	maxJobErrors = 20
-	// maxLookback is how many of the last slots a job's page covers.
+	// maxLookback is how many slots before a range are searched for a job that has none in it.
 	maxLookback = 2880
 )
 
-// Job returns one job, or ErrNotFound.
-func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) {
-	if err := action.CheckText("job_exec", name); err != nil {
+// Job returns one job with its slots in a range, or ErrNotFound.
+func (b *Board) Job(ctx context.Context, name string, in Range, acted int64) (Job, error) {
+	if err := cmp.Or(action.CheckText("job_exec", name), in.check()); err != nil {
 		return Job{}, err
 	}
-	v, err := read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
+	key := keyOf("job", name, in.key())
+	v, err := read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
 		if v.JobLine, err = b.readJob(ctx, r, name); err != nil {
 			return v, err
 		}
@@ -40,11 +44,10 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		if i := slices.IndexFunc(done, func(s ledger.JobStatus) bool { return s.JobExec == name }); i >= 0 {
 			v.JobStatus = done[i]
 		}
-		current := r.grid().Floor(r.now())
-		if err := v.readSlots(ctx, r, r.grid().Add(current, 1-maxLookback), r.grid().Next(current)); err != nil {
+		if err := v.readRange(ctx, r, in); err != nil {
 			return v, err
 		}
-		v.Ahead, err = readAhead(ctx, r, name, current)
+		v.Ahead, err = readAhead(ctx, r, name, r.grid().Floor(r.now()))
 		return v, err
 	})
 	if err != nil {
@@ -96,42 +99,64 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 		})
 }
 
-// readSlots reads the slots in [from, to).
-func (j *Job) readSlots(ctx context.Context, r *reader, from, to time.Time) error {
-	type line struct {
-		JobSlot
-		error string
+// readRange reads what became of the rows of the job in a range.
+func (j *Job) readRange(ctx context.Context, r *reader, in Range) error {
+	is, err := in.resolve(r.grid(), r.now())
+	if err != nil {
+		return err
 	}
-	list, err := rows(ctx, r, pg.BoardJob, []any{j.JobExec, from, to}, func(row *sql.Rows, s *line) error {
-		var took sql.NullInt64
-		err := row.Scan(&s.Slot, &s.Planned, &s.Finished, &s.Rescheduled, &s.Failed, &s.Late,
-			(*int64)(&s.Spent), &s.error, &took)
-		s.Slot, s.Spent, s.Took = s.Slot.UTC(), micros(int64(s.Spent)), micros(took.Int64)
-		s.Rate = perSecond(s.Finished+s.Rescheduled+s.Failed, s.Took)
+	j.Width, j.From, j.To = duration.Text(r.grid().Width()), is.from, is.to
+	if err := j.readCells(ctx, r, is); err != nil {
+		return err
+	}
+	j.Errors, err = rows(ctx, r, pg.BoardJobErrors, []any{j.JobExec, is.from, is.to, maxJobErrors},
+		func(row *sql.Rows, e *JobError) error {
+			err := row.Scan(&e.Slot, &e.Failed, &e.Error)
+			e.Slot = e.Slot.UTC()
+			return err
+		})
+	if err == nil && len(j.Cells) == 0 {
+		_, err = rows(ctx, r, pg.BoardJobLast, []any{j.JobExec, r.grid().Add(r.grid().Floor(is.to), -maxLookback), is.to},
+			func(row *sql.Rows, last *time.Time) error {
+				err := row.Scan(last)
+				j.LastSlot = new(last.UTC())
+				return err
+			})
+	}
+	if err != nil {
+		return fmt.Errorf("read the errors of job %s: %w", j.JobExec, err)
+	}
+	return nil
+}
+
+// readCells reads the cells of a range that have rows of the job, and their sums by day.
+func (j *Job) readCells(ctx context.Context, r *reader, is resolved) (err error) {
+	args := []any{j.JobExec, is.from, is.to, int64(is.span / time.Second)}
+	j.Cells, err = rows(ctx, r, pg.BoardJob, args, func(row *sql.Rows, c *JobCell) error {
+		var took, worked sql.NullInt64
+		err := row.Scan(&c.Slot, &c.Slots, &c.Planned, &c.Finished, &c.Rescheduled, &c.Failed, &c.Late,
+			(*int64)(&c.Spent), &took, &worked)
+		c.Slot, c.Span = c.Slot.UTC(), duration.Text(is.span)
+		c.Spent, c.Took = micros(int64(c.Spent)), micros(took.Int64)
+		c.Rate = perSecond(c.Checked(), micros(worked.Int64))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read the slots of job %s: %w", j.JobExec, err)
 	}
-	j.Slots, j.Days, j.Errors = []JobSlot{}, []JobDay{}, []JobError{}
-	for _, s := range list {
-		if len(j.Slots) < maxJobSlots {
-			j.Slots = append(j.Slots, s.JobSlot)
-		}
-		if s.error != "" && len(j.Errors) < maxJobErrors {
-			j.Errors = append(j.Errors, JobError{s.Slot, s.Failed, s.error})
-		}
-		name := s.Slot.Format(time.DateOnly)
+	j.Days = []JobDay{}
+	for _, c := range j.Cells {
+		name := c.Slot.Format(time.DateOnly)
 		if n := len(j.Days); n == 0 || j.Days[n-1].Day != name {
 			j.Days = append(j.Days, JobDay{Day: name})
 		}
-		j.Days[len(j.Days)-1].add(s.Became)
+		j.Days[len(j.Days)-1].add(c)
 	}
 	return nil
 }
 
-func (d *JobDay) add(s Became) {
-	d.Slots++
+func (d *JobDay) add(s JobCell) {
+	d.Slots += s.Slots
 	d.Finished += s.Finished
 	d.Rescheduled += s.Rescheduled
 	d.Failed += s.Failed

@@ -97,12 +97,64 @@ func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, err
 		return nil, err
 	}
 	for _, t := range slices.Concat(report.Trouble, report.Running) {
-		if i := int(t.Slot.Sub(first) / span); t.State == slots.StateDone && i >= 0 &&
-			i < len(cells) && !t.Slot.Before(first) {
-			cells[i].Late = true
+		if c := cellOf(cells, t.Slot); c != nil && t.State == slots.StateDone {
+			c.Late = true
 		}
 	}
 	return cells, nil
+}
+
+// cellOf returns the cell that has a slot, or nil.
+func cellOf(cells []Cell, slot time.Time) *Cell {
+	i, exact := slices.BinarySearchFunc(cells, slot, func(c Cell, slot time.Time) int { return c.Slot.Compare(slot) })
+	if !exact {
+		i--
+	}
+	if i < 0 || !slot.Before(cells[i].Slot.Add(time.Duration(cells[i].Span))) {
+		return nil
+	}
+	return &cells[i]
+}
+
+// Axis is the slots of a range.
+type Axis struct {
+	Seen
+	From, To time.Time
+	Cells    []Cell // the oldest first
+}
+
+// Axis returns the slots of a range, with their forecast.
+func (b *Board) Axis(ctx context.Context, in Range, acted int64) (Axis, error) {
+	if err := in.check(); err != nil {
+		return Axis{}, err
+	}
+	o, err := b.Overview(ctx, acted) // which knows the slots that are in trouble
+	if err != nil {
+		return Axis{}, err
+	}
+	v, err := read(ctx, b.source, keyOf("axis", in.key()), acted, overviewAge,
+		func(ctx context.Context, r *reader) (v Axis, err error) {
+			current := r.grid().Floor(r.now())
+			is, err := in.resolve(r.grid(), r.now())
+			if err != nil {
+				return v, err
+			}
+			if err := r.slotIndexOnly(ctx); err != nil {
+				return v, err
+			}
+			v.From, v.To = is.from, is.to
+			v.Cells, err = r.cells(ctx, is.from, is.to, is.span, current)
+			for _, t := range o.Stragglers {
+				if c := cellOf(v.Cells, t.Slot); c != nil {
+					c.Late = true
+				}
+			}
+			return v, err
+		})
+	if f, is := b.forecast(ctx); err == nil && is {
+		v.Cells = expected(v.Cells, f, o.CurrentSlot)
+	}
+	return v, err
 }
 
 // cells returns the slots in [from, to) in cells of a span, which divides both. current is the slot

@@ -136,11 +136,19 @@ type JobLine struct {
 type Job struct {
 	Seen
 	JobLine
-	Slots []JobSlot `json:"slots"` // with rows of it, of the last 2,880 slots: the newest 200, newest first
-	Days  []JobDay  `json:"days"`  // of those slots, the newest first
+	Width duration.Text `json:"width"` // of the slots
+	// From and To are the range of Cells, Days and Errors: the last day, unless the request names another one. The range
+	// is [From, To), in whole cells.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Cells have the slots of the range with rows of it, the newest first. A cell is one slot, or several of a long range.
+	Cells []JobCell `json:"cells"`
+	Days  []JobDay  `json:"days"` // of the range, the newest first
+	// LastSlot is its last slot before the range, of 2,880, if the range has none. Null: there is none.
+	LastSlot *time.Time `json:"last_slot"`
 	// Ahead counts its waiting rows in those of the next 96 slots that have any.
 	Ahead  []Ahead    `json:"ahead"`
-	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
+	Errors []JobError `json:"errors"` // of the range, the newest first, at most 20
 }
 
 // JobAdvice says what history advises about when to check the rows of a job.
@@ -151,13 +159,15 @@ type JobAdvice struct {
 	Advice  []string `json:"advice"` // sentences; none if no such row was of the job
 }
 
-// JobSlot is the result of a job in one slot.
-type JobSlot struct {
-	Slot time.Time `json:"slot"`
+// JobCell is the result of a job in one slot, or in several consecutive slots.
+type JobCell struct {
+	Slot  time.Time     `json:"slot"`  // the first one
+	Span  duration.Text `json:"span"`  // up to the end of the last one
+	Slots int64         `json:"slots"` // how many of them had rows of the job
 	Became
 	Planned int64         `json:"planned"`
-	Took    duration.Text `json:"took"` // from the opening of the slot to its last row
-	Rate    float64       `json:"rate"` // rows a second of that time
+	Took    duration.Text `json:"took"` // from the opening of a slot to its last row; the longest of the slots
+	Rate    float64       `json:"rate"` // rows a second of the time of all
 }
 
 // JobDay is the result of a job in the slots of one day, in UTC.
@@ -175,6 +185,9 @@ type Became struct {
 	Late        int64         `json:"late"`
 	Spent       duration.Text `json:"spent"`
 }
+
+// Checked returns the number of checks.
+func (b Became) Checked() int64 { return b.Finished + b.Rescheduled + b.Failed }
 
 // Ahead counts the rows that wait for a slot.
 type Ahead struct {

@@ -36,7 +36,7 @@ func TestAnInstantAndASlotOfAChartSayTheLocalTimeUnderThePointer(t *testing.T) {
 	}))
 	b.login(story.ReadToken)
 	b.goes("/")
-	for place, said := range map[string]string{"main time": "title", ".chart a rect": "closest('a').querySelector('title').textContent"} {
+	for place, said := range map[string]string{"main time": "title", "#axis .chart a rect": "closest('a').querySelector('title').textContent"} {
 		text := ask[string](b, fmt.Sprintf(`(e => {
 			e.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
 			e.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));

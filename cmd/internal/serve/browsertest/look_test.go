@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
 )
 
@@ -163,6 +165,64 @@ func TestOnAPhoneTheVerdictIsFirstAndEachColumnOfTheStateIsSeen(t *testing.T) {
 			t.Errorf("%s cuts off a column that says the state: %s", path, column)
 		}
 		b.shoot("narrow" + strings.ReplaceAll(path, "/", "-"))
+	}
+}
+
+// A label in an SVG that stretches is as wide as the SVG.
+func TestChartsReadAtEachWidthOfThePage(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(12)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.ReadToken)
+	for _, l := range []look{looks[0], {"narrow", 390, 812, "light", true}} {
+		b.look(l)
+		for _, path := range []string{"/", "/?range=30d", "/job?name=order.unshipped", "/job?name=order.unshipped&range=7d", "/ledger?range=6h"} {
+			b.goes(path)
+			for _, wrong := range ask[[]string](b, `[...document.querySelectorAll(".plot")].flatMap(plot => {
+				const wrong = [], seen = e => getComputedStyle(e).display !== "none";
+				const size = parseFloat(getComputedStyle(plot.querySelector("text")).fontSize);
+				const lines = {};
+				for (const text of [...plot.querySelectorAll("text")].filter(seen)) {
+					const r = text.getBoundingClientRect();
+					if (r.height > 1.6 * size || r.width > 0.8 * size * text.textContent.length) wrong.push(text.textContent + " is stretched");
+					const svg = text.ownerSVGElement, box = svg.getBoundingClientRect(), hides = getComputedStyle(svg).overflow !== "visible";
+					if (r.left < 0 || r.right > innerWidth || hides && (r.left < box.left - 1 || r.right > box.right + 1)) wrong.push(text.textContent + " is cut off");
+					(lines[text.getAttribute("y") + text.ownerSVGElement.className.baseVal] ??= []).push([r.left, r.right, text.textContent]);
+				}
+				for (const line of Object.values(lines)) {
+					line.sort((a, b) => a[0] - b[0]);
+					for (let i = 1; i < line.length; i++) if (line[i][0] < line[i - 1][1] + 2) wrong.push(line[i - 1][2] + " touches " + line[i][2]);
+				}
+				if (plot.querySelectorAll(".times text").length < 2 || plot.querySelectorAll(".scale text").length < 3) wrong.push("there are no ticks");
+				return wrong;
+			})`) {
+				t.Errorf("%s in %s: %s", path, l.name, wrong)
+			}
+			if n := ask[int](b, `document.querySelectorAll(".plot").length`); n == 0 {
+				t.Errorf("%s has no chart", path)
+			}
+		}
+	}
+}
+
+func TestAClickOnABarLeadsToItsSlotsAndThenToASlot(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(12)
+	b := open(t, w)
+	b.login(story.ReadToken)
+	for _, path := range []string{"/?range=30d", "/job?name=order.unshipped&range=30d"} {
+		b.goes(path)
+		for _, want := range []string{"from=", "/slot?at="} {
+			bar := ask[[]float64](b, `(r => (r.scrollIntoView({block: "center"}), r = r.getBoundingClientRect(), [r.left + r.width / 2, r.top + r.height / 2]))(
+				[...document.querySelectorAll(".plot a rect.run")].sort((a, b) => b.getBoundingClientRect().height - a.getBoundingClientRect().height)[0])`)
+			b.follows(chromedp.MouseClickXY(bar[0], bar[1]))
+			if at := ask[string](b, `location.href`); !strings.Contains(at, want) {
+				t.Errorf("%s: a click on a bar leads to %s, want %s", path, at, want)
+			}
+		}
 	}
 }
 

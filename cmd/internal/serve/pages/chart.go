@@ -2,7 +2,6 @@ package pages
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
@@ -11,50 +10,23 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// The heights of the time axis, in units of its own. The bars stand on its floor. Below it is a
-// lane for each kind of problem.
-const (
-	barStep  = 10
-	barFloor = 100
-	laneTop  = 108
-	laneStep = 18
-)
+// bar is a cell of the time axis.
+type bar struct{ board.Cell }
 
-// bar is a cell of the time axis, and its position.
-type bar struct {
-	board.Cell
-	X, Y, Height int
-}
-
-// lane is a line below the bars for one kind of problem.
-type lane struct {
-	Name string
-	Y    int
+// axis is the chart of the slots of a range, and what its table has.
+type axis struct {
+	Plot plot
 	Bars []bar
 }
 
-// tick is a label below the axis.
-type tick struct {
-	At  time.Time
-	Now bool
-	Day bool // the first of its day
-}
+// axisHigh is the height of the highest bar, in pixels.
+const axisHigh = 132
 
-// axis is the chart of the slots of the last and the next hours.
-type axis struct {
-	Bars          []bar
-	Lanes         []lane
-	Ticks         []tick
-	Width, Height int
-	NowX          int
-	Most          int64 // rows of the highest bar
-}
-
-// newAxis places the bars. A bar of twice the height has four times the rows, because a slot of ten
-// rows must be visible beside one of a million. trouble has the rows that are left in slots that were not run to
-// their end.
+// newAxis returns the chart of the cells of a range, the oldest first. trouble has the rows that are left in slots that
+// were not run to their end.
 func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
-	a := axis{Width: len(cells) * barStep}
+	var a axis
+	var most int64
 	for _, c := range cells {
 		for _, t := range trouble {
 			if end := c.Slot.Add(time.Duration(c.Span)); c.Checked == 0 &&
@@ -62,32 +34,56 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 				c.Planned = max(c.Planned, t.Waiting)
 			}
 		}
-		a.Bars = append(a.Bars, bar{Cell: c})
-		a.Most = max(a.Most, rows(c))
+		a.Bars = append(a.Bars, bar{c})
+		most = max(most, rows(c))
 	}
-	for i := range a.Bars {
-		b := &a.Bars[i]
-		b.X = i * barStep
-		b.Height = height(rows(b.Cell), a.Most, barFloor)
-		if b.Height == 0 && (b.State == slots.StateDone || b.State == board.StateRunning) {
-			b.Height = 2 // the slot was run and was empty
+	if len(a.Bars) == 0 {
+		return a
+	}
+	last := cells[len(cells)-1]
+	top, levels := rowLevels(most)
+	p, place := newPlot(cells[0].Slot, last.Slot.Add(time.Duration(last.Span)), axisHigh, top, levels, rowText,
+		"not run", "too long", "failed")
+	for _, b := range a.Bars {
+		c := place.column(b.Slot, time.Duration(b.Span), float64(rows(b.Cell)), p.Floor)
+		if c.Height == 0 && (b.State == slots.StateDone || b.State == board.StateRunning) {
+			c.Y, c.Height = c.Y-1, 1 // the slot was run and was empty
 		}
-		b.Y = barFloor - b.Height
-		if span := time.Duration(b.Span); span > 0 && !b.Slot.After(now) {
-			a.NowX = b.X + int(barStep*min(now.Sub(b.Slot), span)/span)
+		c.Label, c.Class, c.Link = b.Label(), b.Class(), b.Link()
+		p.Columns = append(p.Columns, c)
+		for i, wrong := range []bool{notRun(b.Cell), b.TooLong, b.Failed > 0} {
+			if wrong {
+				p.Lanes[i].Columns = append(p.Lanes[i].Columns, c)
+			}
 		}
 	}
-	a.addLanes()
-	a.addTicks()
+	place.now(&p, now)
+	p.ID, p.Unit, p.Title = "axis-chart", "rows", "Slots of "+rangeText(place.from, place.to)
+	p.Desc = "A bar for each slot, or for some slots of a long range: the rows that were checked, or those to come. Below " +
+		"it, in a lane each: slots that were not run to their end, that took too long, and in which checks failed. The " +
+		"table below has the same."
+	a.Plot = p
 	return a
 }
 
-// height returns the height of a bar of n rows, if the highest bar has most.
-func height(n, most int64, high int) int {
-	if n <= 0 || most <= 0 {
-		return 0
+// Rows says how high the bar is.
+func (b bar) Rows() string {
+	switch n := num(rows(b.Cell)); {
+	case b.Forecast != nil:
+		return "about " + n
+	case notRun(b.Cell) && b.Checked == 0 && b.Planned > 0:
+		return n + " wait"
+	default:
+		return n
 	}
-	return max(4, int(math.Round(float64(high)*math.Sqrt(float64(n)/float64(most)))))
+}
+
+// Link returns the address of the slot, or of a chart of the slots of the bar.
+func (b bar) Link() string {
+	if b.Slots > 1 {
+		return link("/ledger", "from", b.Slot, "to", b.Slot.Add(time.Duration(b.Span)))
+	}
+	return link("/slot", "at", b.Slot)
 }
 
 // rows returns how many rows a cell stands for: checked, or still to check.
@@ -101,37 +97,8 @@ func rows(c board.Cell) int64 {
 	return c.Checked
 }
 
-func (a *axis) addLanes() {
-	a.Lanes = []lane{{Name: "not run"}, {Name: "too long"}, {Name: "failed"}}
-	for i := range a.Lanes {
-		a.Lanes[i].Y = laneTop + laneStep*i
-	}
-	for _, b := range a.Bars {
-		for i, wrong := range []bool{notRun(b.Cell), b.TooLong, b.Failed > 0} {
-			if wrong {
-				a.Lanes[i].Bars = append(a.Lanes[i].Bars, b)
-			}
-		}
-	}
-	a.Height = laneTop + laneStep*len(a.Lanes)
-}
-
 // notRun reports whether a slot of the cell has rows that its run has left, or no run.
 func notRun(c board.Cell) bool { return c.Missed > 0 || c.State == slots.StateOpen || c.Late }
-
-// addTicks adds nine labels at equal distances.
-func (a *axis) addTicks() {
-	if len(a.Bars) == 0 {
-		return
-	}
-	from, last := a.Bars[0].Slot, a.Bars[len(a.Bars)-1]
-	span := last.Slot.Add(time.Duration(last.Span)).Sub(from)
-	for i := range 9 {
-		t := tick{At: from.Add(span * time.Duration(i) / 8).Round(time.Minute), Now: i == 4}
-		t.Day = i == 0 || t.At.YearDay() != a.Ticks[i-1].At.YearDay()
-		a.Ticks = append(a.Ticks, t)
-	}
-}
 
 // Label says what a bar shows.
 func (b bar) Label() string {

@@ -1,90 +1,106 @@
 package pages
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
-// columns is a small chart with a column for each slot, the oldest first.
-type columns struct {
-	ID, Title, Most string
-	Width           int
-	Columns         []column
-}
-
-type column struct {
-	Slot         time.Time
-	Label        string
-	X, Y, Height int
-	Ahead        bool
-	Wrong        bool // something failed; a mark below the column shows it
-}
-
-// columnsHigh is the floor of the columns, in units of the chart. Marks are below it.
-const columnsHigh = 60
-
 // jobChart shows the rows of a job in its slots, and how long they took.
-type jobChart struct{ Rows, Took columns }
+type jobChart struct{ Rows, Took plot }
 
-// newJobChart returns nil if there is nothing to draw. all has the newest slot first.
-func newJobChart(all []board.JobSlot) *jobChart {
-	if len(all) == 0 {
+// columnsHigh is the height of the highest column, in pixels.
+const columnsHigh = 84
+
+// newJobChart returns nil if there is nothing to draw.
+func newJobChart(j board.Job, of period, now time.Time) *jobChart {
+	if len(j.Cells) == 0 {
 		return nil
 	}
-	all = slices.Clone(all)
-	slices.Reverse(all)
 	var most int64
 	var longest time.Duration
-	for _, s := range all {
-		most, longest = max(most, checked(s)), max(longest, time.Duration(s.Took))
+	for _, c := range j.Cells {
+		most, longest = max(most, c.Checked()), max(longest, time.Duration(c.Took))
 	}
-	chart := jobChart{
-		Rows: columns{ID: "rows", Title: "Rows", Most: num(most), Width: len(all) * barStep},
-		Took: columns{ID: "took", Title: "Duration", Most: dur(longest), Width: len(all) * barStep},
+	top, levels := rowLevels(most)
+	rows, place := newPlot(j.From, j.To, columnsHigh, top, levels, rowText, "failed")
+	top, levels = durationLevels(longest)
+	took, placeTook := newPlot(j.From, j.To, columnsHigh, top, levels, durationText, "late")
+	for _, cell := range slices.Backward(j.Cells) {
+		c := place.column(cell.Slot, time.Duration(cell.Span), float64(cell.Checked()), rows.Floor)
+		c.Class, c.Label, c.Link = "run", jobCellText(cell, j.Width), cellLink(cell, j.Width, of)
+		rows.add(c, cell.Failed > 0)
+		t := placeTook.column(cell.Slot, time.Duration(cell.Span), float64(cell.Took), took.Floor)
+		t.Class, t.Label, t.Link = c.Class, c.Label, c.Link
+		took.add(t, cell.Late > 0)
 	}
-	for i, s := range all {
-		c := column{Slot: s.Slot, X: i * barStep, Wrong: s.Failed > 0}
-		c.Label = fmt.Sprintf("%s: %s, %s failed, took %s", spoken.Instant(s.Slot),
-			plural(checked(s), "row", "rows"), num(s.Failed), dur(s.Took))
-		c.Height = height(checked(s), most, columnsHigh)
-		c.Y = columnsHigh - c.Height
-		chart.Rows.Columns = append(chart.Rows.Columns, c)
-		c.Height, c.Wrong = int(columnsHigh*time.Duration(s.Took)/cmp.Or(longest, 1)), s.Late > 0
-		c.Y = columnsHigh - c.Height
-		chart.Took.Columns = append(chart.Took.Columns, c)
-	}
-	return &chart
+	place.now(&rows, now)
+	placeTook.now(&took, now)
+	const desc = "A bar for each slot, or for some slots of a long range, in which the job had rows. The table below has the same."
+	rows.ID, rows.Title, rows.Desc, rows.Unit = "rows", "Rows", "The rows that were checked. "+desc, "rows"
+	took.ID, took.Title, took.Desc, took.Unit = "took", "Duration", "How long the job took; of some slots the longest. "+desc, "time"
+	return &jobChart{rows, took}
 }
 
-// newAheadChart returns nil if no row waits.
-func newAheadChart(all []board.Ahead) *columns {
-	if len(all) == 0 {
+// add adds a column, also to the lane if it is wrong.
+func (p *plot) add(c column, wrong bool) {
+	p.Columns = append(p.Columns, c)
+	if wrong {
+		p.Lanes[0].Columns = append(p.Lanes[0].Columns, c)
+	}
+}
+
+// jobCellText says what a cell of a job shows, if its slots have a width.
+func jobCellText(c board.JobCell, width duration.Text) string {
+	text, took := spoken.Instant(c.Slot), "took "
+	if c.Span > width {
+		text, took = fmt.Sprintf("%s for %s, %s", text, dur(c.Span), plural(c.Slots, "slot", "slots")), "the longest took "
+	}
+	text += ": " + plural(c.Checked(), "row", "rows")
+	if c.Failed > 0 {
+		text += ", " + num(c.Failed) + " failed"
+	}
+	if c.Late > 0 {
+		text += ", " + num(c.Late) + " late"
+	}
+	return text + ", " + took + dur(c.Took)
+}
+
+// cellLink returns the address of a slot of a job, or of a chart of the slots of a cell.
+func cellLink(c board.JobCell, width duration.Text, of period) string {
+	if c.Span > width {
+		return of.between(c.Slot, c.Slot.Add(time.Duration(c.Span)))
+	}
+	return link("/slot", "at", c.Slot)
+}
+
+// newAheadChart returns nil if no row waits. The chart begins with the slot of now and has 96 slots.
+func newAheadChart(all []board.Ahead, width time.Duration, now time.Time) *plot {
+	if len(all) == 0 || width <= 0 {
 		return nil
 	}
 	var most int64
 	for _, a := range all {
 		most = max(most, a.Rows)
 	}
-	chart := columns{ID: "ahead", Title: "Rows", Most: num(most), Width: len(all) * barStep}
-	for i, a := range all {
-		c := column{Slot: a.Slot, X: i * barStep, Height: height(a.Rows, most, columnsHigh), Ahead: true}
-		c.Label, c.Y = fmt.Sprintf("%s: %s", spoken.Instant(a.Slot),
-			counted(a.Count(), "row waits", "rows wait")), columnsHigh-c.Height
-		chart.Columns = append(chart.Columns, c)
+	top, levels := rowLevels(most)
+	from := now.Truncate(width)
+	p, place := newPlot(from, from.Add(board.AheadSlots*width), columnsHigh, top, levels, rowText)
+	for _, a := range all {
+		c := place.column(a.Slot, width, float64(a.Rows), p.Floor)
+		c.Label = fmt.Sprintf("%s: %s", spoken.Instant(a.Slot), counted(a.Count(), "row waits", "rows wait"))
+		c.Class, c.Link = "ahead", link("/slot", "at", a.Slot)
+		p.Columns = append(p.Columns, c)
 	}
-	return &chart
+	place.now(&p, now)
+	p.ID, p.Title, p.Unit = "ahead", "Rows that wait", "rows"
+	p.Desc = "A bar for each of the next 96 slots in which rows wait. The table below has the same."
+	return &p
 }
-
-func checked(s board.JobSlot) int64 { return s.Finished + s.Rescheduled + s.Failed }
-
-// First and Last return the slots at the ends.
-func (c columns) First() time.Time { return c.Columns[0].Slot }
-func (c columns) Last() time.Time  { return c.Columns[len(c.Columns)-1].Slot }
 
 // gauge compares a duration with the width of the slots, in thousandths of the longer one.
 type gauge struct {

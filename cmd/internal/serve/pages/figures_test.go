@@ -121,20 +121,20 @@ var figureTests = []figureTest{
 	{"/job?name=review.ask", "Outcomes by day | DAY | Slots", `select count(distinct slot) from ran where job = 'review.ask'`},
 	{"/job?name=review.ask", "Outcomes by day | DAY | Finished", rowsDone + ofReview},
 	{"/job?name=review.ask", "Rows that wait in the next slots | SLOT9 | Rows", waiting + ` and next_check_at = SLOT9` + review},
-	{"/job?name=review.ask", "Slots of the job | SLOT4 | Rows", rows + ofReview + ` and slot = SLOT4`},
-	{"/job?name=review.ask", "Slots of the job | SLOT4 | Finished", rowsDone + ofReview + ` and slot = SLOT4`},
-	{"/job?name=review.ask", "Slots of the job | SLOT4 | Took", `select 2`},
-	{"/job?name=review.ask", "Slots of the job | SLOT4 | Rows a second", `select count(*) / 2.0 from ran where slot = SLOT4` + ofReview},
+	{"/job?from=SLOT1&to=SLOT11&name=review.ask", "Slots of the job | SLOT4 | Rows", rows + ofReview + ` and slot = SLOT4`},
+	{"/job?from=SLOT1&to=SLOT11&name=review.ask", "Slots of the job | SLOT4 | Finished", rowsDone + ofReview + ` and slot = SLOT4`},
+	{"/job?from=SLOT1&to=SLOT11&name=review.ask", "Slots of the job | SLOT4 | Took", `select 2`},
+	{"/job?from=SLOT1&to=SLOT11&name=review.ask", "Slots of the job | SLOT4 | Rows a second", `select count(*) / 2.0 from ran where slot = SLOT4` + ofReview},
 	{"/job?name=cart.again", "Outcomes by day | DAY | Rescheduled", rowsAgain + ofAgain},
-	{"/job?name=cart.again", "Slots of the job | SLOT4 | Rescheduled", rowsAgain + ofAgain + ` and slot = SLOT4`},
+	{"/job?from=SLOT1&to=SLOT11&name=cart.again", "Slots of the job | SLOT4 | Rescheduled", rowsAgain + ofAgain + ` and slot = SLOT4`},
 	{"/job?name=cart.kept", "Ended as max_checks", rowsTooMany},
 	{"/job?name=invoice.unpaid", "Failed", rowsFailed + ofInvoice},
 	{"/job?name=invoice.unpaid", "Given up", rowsGivenUp + ` and job_exec = 'invoice.unpaid'`},
 	{"/job?name=invoice.unpaid", "Outcomes by day | DAY | Failed", rowsFailed + ofInvoice},
 	{"/job?name=invoice.unpaid", "Outcomes by day | DAY | Run time", `select 4`},
-	{"/job?name=invoice.unpaid", "Slots of the job | SLOT8 | Failed", rowsFailed + ofInvoice + ` and slot = SLOT8`},
+	{"/job?from=SLOT1&to=SLOT11&name=invoice.unpaid", "Slots of the job | SLOT8 | Failed", rowsFailed + ofInvoice + ` and slot = SLOT8`},
 	{"/job?name=invoice.unpaid", "Errors of the job | SLOT2 | Failed", rowsFailed + ofInvoice + ` and slot = SLOT2`},
-	{"/job?name=order.late", "Slots of the job | SLOT6 | Late", rowsLate + ` and slot = SLOT6`},
+	{"/job?from=SLOT1&to=SLOT11&name=order.late", "Slots of the job | SLOT6 | Late", rowsLate + ` and slot = SLOT6`},
 	{"/job?name=order.late", "Lateness", fmt.Sprintf(upTo, "0.5")},
 	{"/job?name=order.late", "SLA", sharePerCent},
 
@@ -200,8 +200,8 @@ var figureTests = []figureTest{
 	{"api/jobs", "jobs job_exec=review.ask checked", rows + ofReview},
 	{"api/jobs/review.ask", "ahead slot=SLOT9 rows", waiting + ` and next_check_at = SLOT9` + review},
 	{"api/jobs/review.ask", "days day=DAY slots", `select count(distinct slot) from ran where job = 'review.ask'`},
-	{"api/jobs/review.ask", "slots slot=SLOT2 finished", rowsDone + ofReview + ` and slot = SLOT2`},
-	{"api/jobs/order.late", "slots slot=SLOT6 late", rowsLate + ` and slot = SLOT6`},
+	{"api/jobs/review.ask?from=SLOT1&to=SLOT11", "cells slot=SLOT2 finished", rowsDone + ofReview + ` and slot = SLOT2`},
+	{"api/jobs/order.late?from=SLOT1&to=SLOT11", "cells slot=SLOT6 late", rowsLate + ` and slot = SLOT6`},
 	{"api/jobs/order.late", "days day=DAY late", rowsLate},
 	{"api/slots/SLOT4", "rate", `select count(*) / 3.0 from ran where slot = SLOT4`},
 	{"api/slots/SLOT4", "planned", rows + ` and slot = SLOT4`},
@@ -332,7 +332,7 @@ func newFigures(t *testing.T, width time.Duration) *figures {
 	f.told.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	f.text["metrics"] = answer.Body.String()
 	names, instants := []string{"DAY", f.begin.Format(time.DateOnly)}, []string{"WIDTH", fmt.Sprintf("interval '%d seconds'", width/time.Second)}
-	for n := 10; n > 0; n-- {
+	for n := 11; n > 0; n-- {
 		names = append(names, fmt.Sprintf("SLOT%d", n), f.at(n).Format(time.RFC3339))
 		instants = append(instants, fmt.Sprintf("SLOT%d", n), "timestamptz '"+f.at(n).Format(time.RFC3339)+"'")
 	}

@@ -101,7 +101,7 @@ func daySums(days []board.LedgerDay) (list []daySum) {
 			sum.CaughtUp, sum.Missed = sum.CaughtUp+c.CaughtUp, sum.Missed+c.Missed
 			sum.Checked, sum.Failed = sum.Checked+c.Checked, sum.Failed+c.Failed
 			sum.Took = max(sum.Took, time.Duration(c.Took))
-			if b := (bar{Cell: c}); b.Trouble() {
+			if b := (bar{c}); b.Trouble() {
 				sum.Wrong = append(sum.Wrong, b)
 			}
 		}

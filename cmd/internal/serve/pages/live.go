@@ -32,6 +32,25 @@ type live struct {
 	tag  string
 }
 
+// lives answers open pages by the range of their chart.
+type lives map[string]*live
+
+func newLives(render func(ctx context.Context, of string) fragments) lives {
+	l := lives{}
+	for _, name := range periodNames() {
+		l[name] = &live{render: func(ctx context.Context) fragments { return render(ctx, name) }}
+	}
+	return l
+}
+
+func (l lives) serve(w http.ResponseWriter, r *http.Request) {
+	of := l[r.URL.Query().Get("range")]
+	if of == nil {
+		of = l[usual]
+	}
+	of.serve(w, r)
+}
+
 // serve sends the parts as JSON, or 304 if they are those that the page has.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	text, tag := l.current(r.Context())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,8 @@ type overviewPage struct {
 	Verdict     verdict
 	Findings    []finding
 	Axis        axis
+	Said        string   // which slots the chart has
+	Choices     []choice // of ranges
 	Figures     []figure
 	Trouble     []view.Trouble
 	MoreTrouble int
@@ -112,16 +115,24 @@ func leads(f health.Finding) *way {
 type overviews struct{ *site }
 
 func (p overviews) show(w http.ResponseWriter, r *http.Request) {
-	v := p.read(r.Context(), acted(r))
+	of, err := periodOf(r)
+	if err == nil && of.name == "" {
+		err = badAddress("The first page shows the slots around now: from and to belong to " + p.link("/ledger") + ".")
+	}
+	if err != nil {
+		p.fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	v := p.read(r.Context(), of.name, acted(r))
 	status := http.StatusOK
 	if v.Failed != nil {
 		status = http.StatusServiceUnavailable
 	}
-	p.site.show(w, r, status, "overview", page{Section: "Now", Content: v})
+	p.site.show(w, r, status, "overview", page{Section: "Now", Content: v, Live: link(livePath, "range", of.name)})
 }
 
-// read reads the first page. If the database does not answer, the page says so.
-func (p overviews) read(ctx context.Context, acted int64) overviewPage {
+// read reads the first page with the chart of a range of periods. If the database does not answer, the page says so.
+func (p overviews) read(ctx context.Context, of string, acted int64) overviewPage {
 	o, err := p.cfg.Board.Overview(ctx, acted)
 	if err != nil {
 		v := overviewPage{Overview: o, Failed: err}
@@ -129,7 +140,45 @@ func (p overviews) read(ctx context.Context, acted int64) overviewPage {
 		v.Verdict = p.unread(err)
 		return v
 	}
-	return newOverviewPage(o)
+	v := newOverviewPage(o)
+	if err := p.change(ctx, &v, of, acted); err != nil { // the verdict matters more than the chart
+		p.cfg.Logger.WarnContext(ctx, "reading the range of the chart failed", "range", of, "error", err)
+	}
+	return v
+}
+
+// change shows another range of periods in the chart of the first page.
+func (p overviews) change(ctx context.Context, v *overviewPage, of string, acted int64) error {
+	i := slices.Index(periodNames(), of)
+	if i < 0 || of == usual {
+		return nil
+	}
+	last := periods[i].last
+	a, err := p.cfg.Board.Axis(ctx, board.Range{Last: last, Ahead: min(last, day)}, acted) // a forecast has the next day
+	if err == nil {
+		v.Axis = newAxis(a.Cells, v.Overview.Trouble, v.Now)
+		v.Said, v.Choices = around(of)
+	}
+	return err
+}
+
+// around says which slots the first page shows for a range of periods, and has the ranges to choose.
+func around(of string) (said string, list []choice) {
+	for _, one := range periods {
+		path := link("/", "range", one.name)
+		if one.name == usual {
+			path = "/"
+		}
+		list = append(list, choice{one.name, path, one.name == of})
+		switch {
+		case one.name != of:
+		case one.last <= day:
+			said = "Slots of the last and the next " + one.said
+		default:
+			said = "Slots of the last " + one.said + " and the next 24 hours"
+		}
+	}
+	return said, list
 }
 
 // unread is the verdict if the overview cannot be read.
@@ -156,9 +205,9 @@ func (p overviews) unread(err error) verdict {
 	return v
 }
 
-// fragments returns the parts of pages that change.
-func (p overviews) fragments(ctx context.Context) fragments {
-	v := p.read(ctx, 0)
+// fragments returns the parts of pages that change, with the chart of a range of periods.
+func (p overviews) fragments(ctx context.Context, of string) fragments {
+	v := p.read(ctx, of, 0)
 	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
 	if v.Failed == nil { // after an error the page keeps the last state
 		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
@@ -177,6 +226,7 @@ func newOverviewPage(o board.Overview) overviewPage {
 	v.Listed = jobTable{heads(sorting{path: "/jobs", by: worstFirst}, jobFields, false), loud[:min(shownJobs, len(loud))]}
 	v.MoreJobs = len(loud) - len(v.Listed.Jobs)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
+	v.Said, v.Choices = around(usual)
 	v.Verdict, v.Figures = v.judge(), v.figures()
 	return v
 }

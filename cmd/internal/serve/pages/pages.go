@@ -81,6 +81,7 @@ type page struct {
 	Title, Section string
 	Content        any
 	Search         search
+	Live           string // where the page asks for what has changed; empty: livePath
 }
 
 // search is the content of the search box.
@@ -134,7 +135,7 @@ func newSite(cfg Config) (*site, error) {
 func ofBoard(s *site) *Pages {
 	first, doing := overviews{s}, actions{s}
 	s.sections, s.now = sections, s.cfg.Board.Now
-	s.state = func(ctx context.Context) verdict { return first.read(ctx, 0).Verdict }
+	s.state = func(ctx context.Context) verdict { return first.read(ctx, usual, 0).Verdict }
 	return newPages(s, first.fragments, func(mux *http.ServeMux, v visitors) {
 		mux.Handle("GET /{$}", v.readers(first.show))
 		for path, reading := range readings {
@@ -148,10 +149,10 @@ func ofBoard(s *site) *Pages {
 }
 
 // newPages returns the handler of the given routes and those of every site. Open pages get what render
-// returns.
-func newPages(s *site, render func(ctx context.Context) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
+// returns for the range of their chart.
+func newPages(s *site, render func(ctx context.Context, of string) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
 	v, mux := visitors{s}, http.NewServeMux()
-	mux.Handle("GET "+livePath, v.readers((&live{render: render}).serve))
+	mux.Handle("GET "+livePath, v.readers(newLives(render).serve))
 	mux.HandleFunc("GET /login", v.login)
 	mux.HandleFunc("POST /login", v.login)
 	mux.HandleFunc("POST /logout", v.logout)
@@ -194,7 +195,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": s.sections,
 		"Visitor": who, "LoggedIn": loggedIn,
 		"FormToken": s.sessions.formToken(s.sessions.id(r)), "Path": s.base + r.URL.RequestURI(),
-		"Version": s.version, "Store": s.store, "Top": "/",
+		"Version": s.version, "Store": s.store, "Top": "/", "Live": cmp.Or(v.Live, livePath),
 	}
 	if who.MayRead {
 		data["State"] = s.state(r.Context())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -143,24 +144,35 @@ type jobPage struct {
 	board.Job
 	listing
 	Figures    []figure
+	Choices    []choice  // of ranges
+	Shown      string    // the range
 	Sorted     bool      // the address gives the order of the table of slots
 	Chart      *jobChart // nil if there is nothing to draw
-	AheadChart *columns  // nil if no row waits
+	AheadChart *plot     // nil if no row waits
 	WasRule    bool      // slots had it, and no run knows it: only a rule that was removed is so
+	of         period
 }
 
+// CellLink returns the address of what a cell stands for.
+func (p jobPage) CellLink(c board.JobCell) string { return cellLink(c, p.Width, p.of) }
+
 func readJob(b *board.Board, r *http.Request) (page, error) {
-	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
+	of, err := periodOf(r)
 	if err != nil {
 		return page{}, err
 	}
-	order := sortingOf(r)
+	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), of.Range, acted(r))
+	if err != nil {
+		return page{}, err
+	}
+	order, now := sortingOf(r), b.Now()
 	v := jobPage{
-		Job: j, Sorted: order.by != "", Chart: newJobChart(j.Slots), AheadChart: newAheadChart(j.Ahead),
-		WasRule: len(j.Slots) > 0 && !j.Registered && j.ServedAt == nil,
+		Job: j, Sorted: order.by != "", Chart: newJobChart(j, of, now), AheadChart: newAheadChart(j.Ahead, b.Width(), now),
+		WasRule: (len(j.Cells) > 0 || j.LastSlot != nil) && !j.Registered && j.ServedAt == nil,
+		Choices: of.choices(j.From, j.To, now), Shown: rangeText(j.From, j.To), of: of,
 	}
 	v.Figures = v.figures()
-	v.Slots, v.listing, err = arrangePage(order, jobSlotFields, j.Slots, true, false, "The newest first.")
+	v.Cells, v.listing, err = arrangePage(order, jobCellFields, j.Cells, true, false, "The newest first.")
 	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: v}, err
 }
 
@@ -182,7 +194,7 @@ func readRules(b *board.Board, r *http.Request) (page, error) {
 type rulePage struct {
 	board.Rule
 	Figures    []figure
-	AheadChart *columns // nil: there is nothing to draw
+	AheadChart *plot // nil: there is nothing to draw
 }
 
 // FiredBy returns what a step has fired.
@@ -209,7 +221,7 @@ func readRule(b *board.Board, r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := rulePage{Rule: v, AheadChart: newAheadChart(v.Ahead)}
+	p := rulePage{Rule: v, AheadChart: newAheadChart(v.Ahead, b.Width(), b.Now())}
 	p.Figures = p.figures()
 	return page{Title: cut(60, v.Name), Section: "Rules", Content: p}, nil
 }
@@ -348,43 +360,63 @@ func readSchedule(b *board.Board, r *http.Request) (page, error) {
 	return page{Title: cut(60, s.ID), Section: "Schedules", Content: s}, err
 }
 
+// ledgerPage is the heat map of some days, or the chart of a range.
 type ledgerPage struct {
 	board.Ledger
 	listing
-	Heat heat
-	Sums []daySum
-	Day  *board.LedgerDay // the selected day; nil: all
-	Bars []bar            // of that day
+	Heat    heat
+	Sums    []daySum
+	Axis    *axis    // of the range; nil: the heat map is shown
+	Choices []choice // of ranges
+	Bars    []bar    // of the range, in the order of the table
 }
 
 func readLedger(b *board.Board, r *http.Request) (page, error) {
+	q := r.URL.Query()
+	if day := q.Get("day"); day != "" {
+		return readDay(b, r, day)
+	}
+	if q.Has("range") || q.Has("from") || q.Has("to") {
+		of, err := periodOf(r)
+		if err != nil {
+			return page{}, err
+		}
+		return readRange(b, r, of)
+	}
 	l, err := b.Ledger(r.Context(), ledgerDays, acted(r))
 	if err != nil {
 		return page{}, err
 	}
 	l.Days = slices.DeleteFunc(slices.Clone(l.Days), beforeLedger)
-	v := ledgerPage{Ledger: l}
-	if day := r.URL.Query().Get("day"); day != "" {
-		err = v.addDay(day, sortingOf(r))
-	} else {
-		v.Heat = newHeat(l.Days)
-		v.Sums, v.listing, err = arrangePage(sortingOf(r), dayFields, daySums(l.Days), true, false, "")
-	}
+	v := ledgerPage{Ledger: l, Heat: newHeat(l.Days)}
+	v.Sums, v.listing, err = arrangePage(sortingOf(r), dayFields, daySums(l.Days), true, false, "")
 	return page{Title: "Ledger", Section: "Ledger", Content: v}, err
 }
 
-// addDay selects a day.
-func (p *ledgerPage) addDay(day string, order sorting) (err error) {
-	i := slices.IndexFunc(p.Days, func(d board.LedgerDay) bool { return d.Day == day })
-	if i < 0 {
-		return board.ErrNotFound
+// readDay reads the range of a day.
+func readDay(b *board.Board, r *http.Request, text string) (page, error) {
+	from, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return page{}, badAddress("day: must be a date, such as 2026-03-01.")
 	}
-	p.Day = &p.Days[i]
-	for _, c := range p.Day.Cells {
-		p.Bars = append(p.Bars, bar{Cell: c})
+	of := period{Range: board.Range{From: from, To: from.Add(day)}, path: r.URL.Path, query: url.Values{}}
+	return readRange(b, r, of)
+}
+
+// readRange reads the slots of a range of the ledger.
+func readRange(b *board.Board, r *http.Request, of period) (page, error) {
+	a, err := b.Axis(r.Context(), of.Range, acted(r))
+	if err != nil {
+		return page{}, err
 	}
-	p.Bars, p.listing, err = arrangePage(order, cellFields, p.Bars, true, false, "")
-	return err
+	o, err := b.Overview(r.Context(), acted(r))
+	if err != nil {
+		return page{}, err
+	}
+	chart := newAxis(a.Cells, o.Trouble, b.Now())
+	v := ledgerPage{Axis: &chart, Choices: of.choices(a.From, a.To, b.Now())}
+	v.Bars, v.listing, err = arrangePage(sortingOf(r), cellFields, chart.Bars, true, false, "")
+	return page{Title: rangeText(a.From, a.To), Section: "Ledger", Content: v}, err
 }
 
 type eventsPage struct {

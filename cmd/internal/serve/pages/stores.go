@@ -149,7 +149,7 @@ func (v storesPage) judge() verdict {
 }
 
 // fragments returns the parts of the page that change.
-func (p allStores) fragments(ctx context.Context) fragments {
+func (p allStores) fragments(ctx context.Context, _ string) fragments {
 	v := p.read(ctx)
 	return p.parts(ctx, "stores", map[string]part{
 		"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v},

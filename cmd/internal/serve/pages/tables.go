@@ -97,18 +97,18 @@ var slotJobFields = []field[board.SlotJob]{
 	{text: "Error"},
 }
 
-var jobSlotFields = []field[board.JobSlot]{
-	{name: "slot", text: "Slot", compare: byTime(func(s board.JobSlot) *time.Time { return &s.Slot })},
-	{name: "rows", text: "Rows", number: true, compare: by(func(s board.JobSlot) int64 { return s.Planned })},
-	{name: "finished", text: "Finished", number: true, compare: by(func(s board.JobSlot) int64 { return s.Finished })},
-	{name: "again", text: "Rescheduled", number: true, compare: by(func(s board.JobSlot) int64 { return s.Rescheduled })},
-	{name: "failed", text: "Failed", number: true, compare: by(func(s board.JobSlot) int64 { return s.Failed })},
-	{name: "late", text: "Late", number: true, compare: by(func(s board.JobSlot) int64 { return s.Late })},
+var jobCellFields = []field[board.JobCell]{
+	{name: "slot", text: "Slot", compare: byTime(func(s board.JobCell) *time.Time { return &s.Slot })},
+	{name: "rows", text: "Rows", number: true, compare: by(func(s board.JobCell) int64 { return s.Checked() })},
+	{name: "finished", text: "Finished", number: true, compare: by(func(s board.JobCell) int64 { return s.Finished })},
+	{name: "again", text: "Rescheduled", number: true, compare: by(func(s board.JobCell) int64 { return s.Rescheduled })},
+	{name: "failed", text: "Failed", number: true, compare: by(func(s board.JobCell) int64 { return s.Failed })},
+	{name: "late", text: "Late", number: true, compare: by(func(s board.JobCell) int64 { return s.Late })},
 	{
 		name: "took", text: "Took", title: "how long runners worked on the slot", number: true,
-		compare: by(func(s board.JobSlot) int64 { return int64(s.Took) }),
+		compare: by(func(s board.JobCell) int64 { return int64(s.Took) }),
 	},
-	{name: "rate", text: "Rows a second", number: true, compare: by(func(s board.JobSlot) float64 { return s.Rate })},
+	{name: "rate", text: "Rows a second", number: true, compare: by(func(s board.JobCell) float64 { return s.Rate })},
 }
 
 var dayFields = []field[daySum]{

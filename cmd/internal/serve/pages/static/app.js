@@ -58,7 +58,8 @@
   function local(event) {
     const time = event.target.closest?.("time[datetime]");
     const bar = event.target.closest?.(".chart a");
-    const at = time ? time.dateTime : bar && new URL(bar.href.baseVal, location.href).searchParams.get("at");
+    const of = bar && new URL(bar.href.baseVal, location.href).searchParams;
+    const at = time ? time.dateTime : of && (of.get("at") ?? of.get("from"));
     if (!at) return;
     const text = new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
     if (time) time.title = text;
