@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
@@ -42,9 +43,6 @@ type Config struct {
 	// Setting has the result of pgsql.ReadSetting for the schema, so that it is not read again. Optional.
 	Setting *pgsql.Setting
 }
-
-// DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
-const DefaultMaxPayload = 64 << 10
 
 // Client enqueues, cancels and moves checks, and reads waiting and ended ones. It holds no
 // connection and is safe for concurrent use.
@@ -101,7 +99,7 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 		return nil, err
 	}
 	cfg.Horizon = cmp.Or(cfg.Horizon, DefaultHorizon)
-	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, DefaultMaxPayload)
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, defaults.MaxPayload)
 	if cfg.Horizon < 0 || cfg.MaxPayload < 0 {
 		return nil, errors.New("jobs.Config: Horizon and MaxPayload must not be negative")
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/defaults"
 )
 
 // CheckFunc does one check; see Row. It returns when to check again, rounded up to a slot, or nil if
@@ -48,7 +50,7 @@ type Result struct {
 func (r *Result) validate() error {
 	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
-		if bad := job.validate(DefaultMaxPayload); bad != nil {
+		if bad := job.validate(defaults.MaxPayload); bad != nil {
 			err = errors.Join(err, fmt.Errorf("check %d that it enqueues: %w", i+1, bad))
 		}
 	}

@@ -5,21 +5,16 @@ import (
 	"math"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Defaults of a job for which an option is not given.
-const (
-	DefaultMaxChecks = 5
-	DefaultTimeout   = time.Minute
-	DefaultHorizon   = 5 * 365 * 24 * time.Hour
-	DefaultRetry     = 5
-
-	DefaultMaxBackOff = 64
-)
+// DefaultHorizon is how far ahead a check may be requested and a function may ask for another one, unless
+// Config.Horizon or the option Horizon says otherwise: five years of 365 days.
+const DefaultHorizon = 5 * 365 * 24 * time.Hour
 
 // Misfire says what catch-up does with a row whose slot was missed.
 type Misfire string
@@ -227,8 +222,8 @@ func (r *Registry) insert(d *Definition, h handler, opts []Option) {
 	}
 	_, taken := r.jobs[d.Name]
 	must(d, !taken, "the name is registered already")
-	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
-	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
+	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = defaults.MaxChecks, defaults.Timeout, DefaultHorizon, MisfireRun
+	d.Retry, d.MaxBackOff = defaults.Retry, defaults.MaxBackOff
 	for _, opt := range opts {
 		if opt.set != nil {
 			opt.set(d)

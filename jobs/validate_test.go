@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -42,7 +43,7 @@ var badRequests = []struct {
 	{"a payload that is no JSON", func(j *jobs.Request) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
 	{"two payloads", func(j *jobs.Request) { j.Payload = json.RawMessage(`{} {}`) }, "payload", "valid JSON"},
 	{"a long payload", func(j *jobs.Request) {
-		j.Payload = json.RawMessage(`"` + strings.Repeat("x", jobs.DefaultMaxPayload) + `"`)
+		j.Payload = json.RawMessage(`"` + strings.Repeat("x", defaults.MaxPayload) + `"`)
 	}, "payload", "at most 65536 bytes"},
 	{"bytes in the payload", func(j *jobs.Request) { j.Payload = json.RawMessage("\"\xff\"") }, "payload", "UTF-8"},
 	{"NUL in the payload", func(j *jobs.Request) { j.Payload = json.RawMessage(`{"a": "x\u0000"}`) }, "payload", `\u0000`},
@@ -141,7 +142,7 @@ func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 		},
 		"the horizon": func(j *jobs.Request) { j.CheckAt = grid.Default.Floor(now.Add(jobs.DefaultHorizon)) },
 		"the longest payload": func(j *jobs.Request) {
-			j.Payload = json.RawMessage(`"` + strings.Repeat("x", jobs.DefaultMaxPayload-2) + `"`)
+			j.Payload = json.RawMessage(`"` + strings.Repeat("x", defaults.MaxPayload-2) + `"`)
 		},
 		"a surrogate pair":    func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uD83D\uDE00\ud83d\ude00"`) },
 		"no escape of NUL":    func(j *jobs.Request) { j.Payload = json.RawMessage(`"\\u0000 \\ud800"`) },

@@ -17,18 +17,20 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 const (
 	// trialLease is that of every runner of a trial.
-	trialLease = slots.MinLease
+	trialLease = claim.MinLease
 	// trialGrace is how long they go on when they are told to stop.
 	trialGrace = 500 * time.Millisecond
 	// healedWithin is how long a slot may stay open after what has gone wrong: lease, heartbeat and five seconds.
@@ -247,7 +249,7 @@ func (c *trial) enqueue(db jobs.Tx, rows ...row) {
 		where j.job = f.job and f.next_check_at = $3 and j.name = $4 and f.entity_key = $5
 		returning f.id, f.check_count, f.error_count`
 	for _, r := range rows {
-		args := []any{jobs.DefaultMaxChecks - 1, jobs.DefaultRetry, r.slot, r.job, r.key}
+		args := []any{defaults.MaxChecks - 1, defaults.Retry, r.slot, r.job, r.key}
 		if err := pg.One(c.t.Context(), db, counts, args, &r.id, &r.checks, &r.errors); err != nil {
 			c.t.Fatal(err)
 		}

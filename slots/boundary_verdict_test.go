@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -48,7 +49,7 @@ func checked(c *trial, r row) []verdict {
 		return verdict{outcome, r.slot, r.checks + checks, r.errors + errors, effects}
 	}
 	failed := func(effects int) verdict {
-		if r.errors == jobs.DefaultRetry {
+		if r.errors == defaults.Retry {
 			return ended(jobs.OutcomeFailed, 0, 1, effects)
 		}
 		return verdict{"", c.next(r), r.checks, r.errors + 1, effects}

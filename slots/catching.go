@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // mostBeside bounds the slots that a catch-up works on at once: each sends heartbeats of its own.
@@ -132,7 +134,7 @@ func (w *catching) take(s ending) {
 		w.sel.limit -= s.taken
 	}
 	isLocked := errors.Is(s.err, ErrLocked) && !errors.Is(s.err, ErrAbandoned)
-	if isLocked && !s.second && len(w.again) < MostMissed {
+	if isLocked && !s.second && len(w.again) < pg.MostMissed {
 		w.again = append(w.again, s)
 		return
 	}

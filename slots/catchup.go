@@ -62,7 +62,7 @@ type MissedSlot struct {
 
 // Caught is the result of a catch-up.
 type Caught struct {
-	// Slots lists the slots with rows, oldest first: MostMissed of them at most. MoreSlots counts the others.
+	// Slots lists the slots with rows, oldest first: 1,000 of them at most. MoreSlots counts the others.
 	Slots     []MissedSlot
 	MoreSlots int64
 	// Empty slots were missed and had nothing to do. They have ledger rows now, unless it was a dry run.
@@ -185,9 +185,6 @@ func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *gua
 	return nil, true
 }
 
-// MostMissed bounds the slots of a kind in lists of missed slots: sixty days of slots of a second are five million.
-const MostMissed = 1000
-
 // search is a search for the oldest slots to repair in a range.
 type search struct {
 	since, until time.Time // the range; until is exclusive
@@ -203,7 +200,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 	var caught Caught
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min())), timeOr(c.Until, r.Grid().Next(current))
-	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
+	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: pg.MostMissed}
 	var m pg.Message
 	var filled int64
 	m.Do(pg.SlotIndexOnly.In(r.schema))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -548,21 +549,21 @@ func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	const all, missed = 100_000, 100_002
-	if n := int64(len(caught.Slots)); n != slots.MostMissed || n+caught.MoreSlots != all || caught.Empty != missed-all {
-		t.Errorf("%d slots, %d more and %d empty; want %d, %d and %d", n, caught.MoreSlots, caught.Empty, slots.MostMissed, all-slots.MostMissed, missed-all)
+	if n := int64(len(caught.Slots)); n != pg.MostMissed || n+caught.MoreSlots != all || caught.Empty != missed-all {
+		t.Errorf("%d slots, %d more and %d empty; want %d, %d and %d", n, caught.MoreSlots, caught.Empty, pg.MostMissed, all-pg.MostMissed, missed-all)
 	}
 	if mib := float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20); mib > 8 {
 		t.Errorf("the list took %.1f MiB", mib)
 	}
 
 	// The rest is caught up on, too.
-	w.db.MustExec(`delete from prescient.future_job where id % 10 = 0 or entity_key::int > $1`, slots.MostMissed*5/4)
+	w.db.MustExec(`delete from prescient.future_job where id % 10 = 0 or entity_key::int > $1`, pg.MostMissed*5/4)
 	n := int64(w.count(`select count(*) from prescient.future_job`))
 	results := int64(0)
 	caught = w.catchUp(slots.CatchUp{After: func(slots.Result) { results++ }})
 	want := slots.Total{Slots: n, Done: n, Checked: n, Finished: n}
-	if caught.Total != want || results != n || len(caught.Slots) != slots.MostMissed || len(caught.Results) != slots.MostMissed ||
-		caught.MoreSlots != n-slots.MostMissed {
+	if caught.Total != want || results != n || len(caught.Slots) != pg.MostMissed || len(caught.Results) != pg.MostMissed ||
+		caught.MoreSlots != n-pg.MostMissed {
 		t.Errorf("%+v with %d slots, %d more and %d results; want %+v", caught.Total, len(caught.Slots), caught.MoreSlots, len(caught.Results), want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -291,15 +292,15 @@ func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
-		time.Sleep(slots.MinLease * 3 / 2)
+		time.Sleep(claim.MinLease * 3 / 2)
 		return nil, nil
 	}))
 	w.enqueue("job", slot(1), 2)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
-	faults.Set(pgtest.Fault{At: 2, Kind: pgtest.Outage, Pause: slots.MinLease / 3, Reset: true, Of: func(text string) bool {
+	faults.Set(pgtest.Fault{At: 2, Kind: pgtest.Outage, Pause: claim.MinLease / 3, Reset: true, Of: func(text string) bool {
 		return strings.Contains(text, "begin_check")
 	}})
-	result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Lease = faults.DB, slots.MinLease })
+	result := w.run(slot(1), func(c *slots.Config) { c.DB, c.Lease = faults.DB, claim.MinLease })
 	if result.Finished != 2 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
 	}

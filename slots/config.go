@@ -17,10 +17,12 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -95,21 +97,17 @@ type Progress struct {
 // and reads, one waits for a lock, and one sends heartbeats.
 const OwnConnections = 5
 
-// Defaults of Config.
+// DefaultConnections is the default of Config.Connections. A pool for one run needs OwnConnections more.
+const DefaultConnections = 8
+
 const (
-	DefaultWorkers     = 64
-	DefaultConnections = 8
-	defaultPage        = 2000
-	defaultLease       = time.Minute
-	DefaultGrace       = 20 * time.Second
-	defaultEarly       = 5 * time.Second
+	defaultPage  = 2000
+	defaultLease = time.Minute
+	defaultEarly = 5 * time.Second
 )
 
 // maxRunnerName is how many bytes the name of a runner may have.
 const maxRunnerName = 200
-
-// MinLease is the shortest lease. A heartbeat must have time to arrive.
-const MinLease = time.Second
 
 // Runner runs slots. It is safe for concurrent use. It keeps the grid that it was created with and is cheap to create,
 // so a long-lived process creates one for every slot.
@@ -151,16 +149,16 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if len(cfg.Name) > maxRunnerName || !utf8.ValidString(cfg.Name) || strings.ContainsRune(cfg.Name, 0) {
 		return nil, fmt.Errorf("slots.Config: Name must be at most %d bytes of UTF-8 without NUL", maxRunnerName)
 	}
-	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
+	cfg.Workers = cmp.Or(cfg.Workers, defaults.Workers)
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
 	cfg.Page = cmp.Or(cfg.Page, defaultPage)
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
-	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-phase.LastTime) // which is added to it
+	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, defaults.Grace)), math.MaxInt64-phase.LastTime) // which is added to it
 	cfg.Early = max(0, cmp.Or(cfg.Early, defaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
+	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < claim.MinLease {
 		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, "+
-			"and Lease at least %s", MinLease)
+			"and Lease at least %s", claim.MinLease)
 	}
 	for _, bound := range []chan struct{}{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
 		if bound != nil && cap(bound) == 0 { // nothing would ever enter

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -448,7 +449,7 @@ func TestARunnerThatWaitsForAPermitStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	w.clock.Set(slot(1))
 	busy := w.background(slot(1), func(cfg *slots.Config) { cfg.Registry = others })
 	w.eventually("the other is at the slot", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1 })
-	waits := w.background(slot(1), func(cfg *slots.Config) { cfg.Lease = slots.MinLease })
+	waits := w.background(slot(1), func(cfg *slots.Config) { cfg.Lease = claim.MinLease })
 	w.eventually("the rows are checked", func() bool { return w.count(`select count(*) from prescient.future_job_history`) == 10 })
 	close(release)
 	if a, b := <-waits, <-busy; a.Finished != 10 || b.Finished != 1 {

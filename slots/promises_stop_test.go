@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -319,7 +320,7 @@ func TestACheckThatEnqueuesHoldsNoRowsOnceItsProcessStandsStill(t *testing.T) {
 			}})
 			ctx, kill := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			hangs := w.runner(func(c *slots.Config) { c.DB, c.Lease = faults.DB, slots.MinLease })
+			hangs := w.runner(func(c *slots.Config) { c.DB, c.Lease = faults.DB, claim.MinLease })
 			go func() {
 				defer close(ended)
 				_, _ = hangs.Run(ctx, slot(1))
@@ -328,7 +329,7 @@ func TestACheckThatEnqueuesHoldsNoRowsOnceItsProcessStandsStill(t *testing.T) {
 
 			within, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
-			result, err := w.runner(func(c *slots.Config) { c.Lease = slots.MinLease }).Run(within, slot(1))
+			result, err := w.runner(func(c *slots.Config) { c.Lease = claim.MinLease }).Run(within, slot(1))
 			if err != nil || result.State != slots.StateDone {
 				t.Errorf("the run that took over: %+v, %v", result, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -29,8 +30,8 @@ func TestTheStatusHoldsFewOfManyMissedSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	const all = 365*96 + 1
-	if n := int64(len(status.Trouble)); n != slots.MostMissed+1 || n+status.MoreMissed != all {
-		t.Errorf("%d slots and %d more, want %d of %d", n, status.MoreMissed, slots.MostMissed+1, all)
+	if n := int64(len(status.Trouble)); n != pg.MostMissed+1 || n+status.MoreMissed != all {
+		t.Errorf("%d slots and %d more, want %d of %d", n, status.MoreMissed, pg.MostMissed+1, all)
 	}
 	if last := status.Trouble[len(status.Trouble)-1]; !last.Slot.Equal(slot(-1)) || last.Waiting().N != 3 || rowsInTrouble(status) != 3 {
 		t.Errorf("the slot with rows is %+v", last)
@@ -74,8 +75,8 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 		listed[trouble.State]++
 	}
 	const missed = 60*86_400 - 1500
-	if listed[slots.StateOpen] != slots.MostMissed || listed[slots.StateOpen]+status.MoreOpen != 1500 ||
-		listed[slots.StateMissed] != slots.MostMissed || listed[slots.StateMissed]+status.MoreMissed != missed {
+	if listed[slots.StateOpen] != pg.MostMissed || listed[slots.StateOpen]+status.MoreOpen != 1500 ||
+		listed[slots.StateMissed] != pg.MostMissed || listed[slots.StateMissed]+status.MoreMissed != missed {
 		t.Errorf("listed are %v, and %d missed and %d open more; want 1,500 open and %d missed", listed, status.MoreMissed, status.MoreOpen, missed)
 	}
 }

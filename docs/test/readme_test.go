@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -18,10 +19,10 @@ func TestThePagesSayTheDefaults(t *testing.T) {
 	t.Parallel()
 	text := strings.Join(strings.Fields(readPage(t, "../README.md")+readPage(t, "checks.md")), " ")
 	for _, want := range []string{
-		fmt.Sprintf("`max_checks` after %d checks", jobs.DefaultMaxChecks),
+		fmt.Sprintf("`max_checks` after %d checks", defaults.MaxChecks),
 		fmt.Sprintf("`horizon` beyond %d years", jobs.DefaultHorizon/(365*24*time.Hour)),
-		fmt.Sprintf("a timeout (%.0f minute)", jobs.DefaultTimeout.Minutes()),
-		fmt.Sprintf("`failed` after %d errors in a row", jobs.DefaultRetry+1),
+		fmt.Sprintf("a timeout (%.0f minute)", defaults.Timeout.Minutes()),
+		fmt.Sprintf("`failed` after %d errors in a row", defaults.Retry+1),
 		fmt.Sprintf("%.0f minutes wide by default", grid.DefaultWidth.Minutes()),
 	} {
 		if !strings.Contains(text, want) {

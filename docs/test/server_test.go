@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/slots/daemon"
 )
 
@@ -19,7 +19,7 @@ func TestThePageOfTheServerSaysHowManyConnectionsAndHowMuchTimeARunnerNeeds(t *t
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
 		fmt.Sprintf("may need at once, %d by default", daemon.Config{}.Pool()),
-		fmt.Sprintf("`Runner.Grace` (%.0f s)", slots.DefaultGrace.Seconds()),
+		fmt.Sprintf("`Runner.Grace` (%.0f s)", defaults.Grace.Seconds()),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("server.md does not say %q", want)

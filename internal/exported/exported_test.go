@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write names.txt")
 
 // most is how many names a package exports at most, without methods and fields.
-var most = map[string]int{"jobs": 98, "slots": 39, "sql": 40}
+var most = map[string]int{"jobs": 95, "slots": 35, "sql": 40}
 
 func TestAPackageExportsTheListedNamesAndNoMore(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -79,7 +80,7 @@ func (c cost) done(rows map[string]float64, job string, by capacity) float64 {
 func learn(p past) cost {
 	c := cost{
 		slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{},
-		capacity: capacity{1, slots.DefaultWorkers},
+		capacity: capacity{1, defaults.Workers},
 	}
 	c.meet(p)
 	if by, ok := p.usualCapacity(); ok {

@@ -19,6 +19,9 @@ type Schema interface{ String() string }
 // anySchema is for statements that name no object of prescient.
 const anySchema = schemaName(DefaultSchema)
 
+// MostMissed bounds the slots of a kind in lists of missed slots: sixty days of slots of a second are five million.
+const MostMissed = 1000
+
 type schemaName string
 
 func (s schemaName) String() string { return string(s) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -27,7 +28,7 @@ import (
 type Config struct {
 	// Schema holds the tables. Defaults to "prescient".
 	Schema string
-	// MaxPayload limits a payload, in bytes. Defaults to jobs.DefaultMaxPayload.
+	// MaxPayload limits a payload, in bytes. Defaults to 65536 bytes.
 	MaxPayload int
 	// Now is the clock that instants are compared with, for a replay of the past or the future.
 	// Defaults to the database's clock.
@@ -50,7 +51,7 @@ type Store struct {
 
 // NewStore returns a store of schedules. Returns pgsql.ErrNotMigrated if the schema is missing.
 func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
-	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, jobs.DefaultMaxPayload)
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, defaults.MaxPayload)
 	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
 	client, err := jobs.NewClient(ctx, db, jobs.Config{
 		Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now, Setting: cfg.Setting,

@@ -15,8 +15,8 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -108,8 +108,8 @@ func (c Config) validate() error {
 	case spoken.Unitless(c.Timeout)+spoken.Unitless(c.Grace)+spoken.Unitless(c.Keep) != "":
 		return fmt.Errorf("delayq.Config: %s%s%s", spoken.Unitless(c.Timeout), spoken.Unitless(c.Grace),
 			spoken.Unitless(c.Keep))
-	case c.Lease != 0 && c.Lease < slots.MinLease:
-		return fmt.Errorf("delayq.Config: Lease must be at least %s", slots.MinLease)
+	case c.Lease != 0 && c.Lease < claim.MinLease:
+		return fmt.Errorf("delayq.Config: Lease must be at least %s", claim.MinLease)
 	}
 	_, err := grid.New(c.Width)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
@@ -34,8 +35,8 @@ func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context,
 			return nil, err
 		}
 		return nil, handle(ctx, item)
-	}), jobs.Retry(max(0, cmp.Or(q.cfg.Retry, jobs.DefaultRetry))),
-		jobs.Timeout(cmp.Or(q.cfg.Timeout, jobs.DefaultTimeout)))
+	}), jobs.Retry(max(0, cmp.Or(q.cfg.Retry, defaults.Retry))),
+		jobs.Timeout(cmp.Or(q.cfg.Timeout, defaults.Timeout)))
 
 	err := daemon.Run(ctx, daemon.Config{
 		Runner: slots.Config{

@@ -75,7 +75,7 @@ type Status struct {
 	Since   time.Time // first slot the ledger must have
 	Current SlotRun   // the slot that has begun last; its State is empty if no run has opened it yet
 	// Trouble lists the past slots that are missed, left open, or have stragglers, oldest first. It has the oldest
-	// slots.MostMissed slots that are open or have rows, and as many that are missed without rows. MoreMissed
+	// 1,000 slots that are open or have rows, and as many that are missed without rows. MoreMissed
 	// and MoreOpen count the other missed and open slots.
 	Trouble    []Trouble
 	MoreMissed int64
@@ -137,7 +137,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	now := l.now()
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
-	args := []any{timeOr(since, grid.Min()), current, slots.MostMissed}
+	args := []any{timeOr(since, grid.Min()), current, pg.MostMissed}
 	found, err := list(ctx, l, pg.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -22,7 +23,7 @@ import (
 
 // The guards of every file.
 const (
-	Retry     = jobs.DefaultRetry   // errors in a row that are retried; the next one fails the file
+	Retry     = defaults.Retry      // errors in a row that are retried; the next one fails the file
 	MaxChecks = 100                 // checks without an error; if the last one asks for another, the file fails
 	Timeout   = 10 * time.Minute    // of a check
 	Horizon   = jobs.DefaultHorizon // how far ahead of now a slot may be
@@ -149,7 +150,7 @@ func (s *Spool) run(ctx context.Context, lock *os.File, f *File) error {
 		f.Problem = "it was removed or replaced while it ran"
 		return nil
 	}
-	d := &jobs.Definition{MaxChecks: MaxChecks, Horizon: Horizon, Retry: Retry, MaxBackOff: jobs.DefaultMaxBackOff}
+	d := &jobs.Definition{MaxChecks: MaxChecks, Horizon: Horizon, Retry: Retry, MaxBackOff: defaults.MaxBackOff}
 	v := guard.After(d, guard.Moment{Grid: s.cfg.Grid, Slot: f.Slot, Now: s.Now()}, &job, next, err)
 	f.Problem = v.Error
 	switch {

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/trust"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -26,8 +26,8 @@ type Config struct {
 	Dir string
 	// Grid has a width of whole minutes. Defaults to grid.Default.
 	Grid grid.Grid
-	// Grace is how long a check may go on after its run is told to stop. Defaults to
-	// slots.DefaultGrace. Negative: not.
+	// Grace is how long a check may go on after its run is told to stop. Defaults to 20 s.
+	// Negative: not at all.
 	Grace time.Duration
 	// Timeout is how long a check may take. Defaults to the constant Timeout.
 	Timeout time.Duration
@@ -82,7 +82,7 @@ func parseSlot(name string) (time.Time, bool) {
 // Open returns the spool of a directory that exists. It writes nothing. Returns a jobs.FieldError
 // for a bad setting.
 func Open(cfg Config) (*Spool, error) {
-	cfg.Grace = max(0, cmp.Or(cfg.Grace, slots.DefaultGrace))
+	cfg.Grace = max(0, cmp.Or(cfg.Grace, defaults.Grace))
 	cfg.Timeout = cmp.Or(cfg.Timeout, Timeout)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Now == nil {

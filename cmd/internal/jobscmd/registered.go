@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -119,7 +120,7 @@ func (v definitionView) options() string {
 	add(v.Crontab != "", "crontab %q", v.Crontab)
 	add(v.Zone != "", "zone %s", v.Zone)
 	add(v.Group != "", "group %s", v.Group)
-	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %s", spoken.Count(v.MaxBackOff, "slot", "slots"))
+	add(v.MaxBackOff != defaults.MaxBackOff, "back-off up to %s", spoken.Count(v.MaxBackOff, "slot", "slots"))
 	add(v.BatchSize > 0, "batches of %d", v.BatchSize)
 	add(v.AtMost > 0, "at most %d%s", v.AtMost, each)
 	add(v.PerSecond > 0, "%d per second%s", v.PerSecond, each)

@@ -16,6 +16,9 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
+// MinLease is the shortest lease. A heartbeat must have time to arrive.
+const MinLease = time.Second
+
 // lookEvery is how often a keeper looks for leases that are about to end.
 const lookEvery = 100 * time.Millisecond
 

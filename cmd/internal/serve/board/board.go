@@ -41,7 +41,7 @@ type Config struct {
 	Self string
 	// Private is the directory of the private PostgreSQL. Empty: the database is another one.
 	Private string
-	// MaxPayload limits the payload of a schedule. Defaults to jobs.DefaultMaxPayload.
+	// MaxPayload limits the payload of a schedule. Defaults to 65536 bytes.
 	MaxPayload int
 	// Plans bounds the actions that are planned concurrently. Boards with a common pool share it.
 	// Defaults to a bound for one board.
