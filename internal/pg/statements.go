@@ -286,6 +286,7 @@ var (
 	ScheduleForgotten     = file("schedule_forgotten")
 	ScheduleWait          = file("schedule_wait")
 	SchemaCheck           = file("schema_check")
+	SchemaContents        = file("schema_contents")
 	SchemaVersionIs       = file("schema_version")
 	SetWidth              = file("set_width")
 	SlotClose             = file("slot_close")

@@ -179,6 +179,7 @@ func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, 
 	if errors.Is(err, ErrNotFound) || err == nil && (was.Relation != is.Relation || was.Rule.Entity != is.Rule.Entity) {
 		return nil, nil
 	}
+	is.Facts.Pause, is.Facts.PausedFrom = was.Facts.Pause, was.Facts.PausedFrom // a test leaves it out
 	for name, same := range sameTimes(was.Applied, is) {
 		if same {
 			steps = append(steps, name)

@@ -91,9 +91,7 @@ func ended(e TimelineEntry, slot string) string {
 	if e.Error != "" {
 		text += ": " + spoken.Error(e.Error)
 	}
-	if e.Found != "" {
-		text += ". The rule found: " + e.Found
-	}
+	text += found(e.Found)
 	if !e.Ran {
 		text += who(e)
 	}
@@ -105,6 +103,19 @@ func ended(e TimelineEntry, slot string) string {
 			"it wants no check so soon after an end as done (unless_ended_within)"
 	}
 	return text
+}
+
+// found says what the last check of a rule found.
+func found(what string) string {
+	switch what {
+	case "":
+		return ""
+	case "open":
+		return ". Its row is not done, and no step is left"
+	case "outside":
+		return ". Its row no longer matches where of the rule"
+	}
+	return ". Its row is " + what // done, done at an instant, or gone
 }
 
 // fewInstants is how many of the instants that a periodic function was called for are named.
@@ -139,9 +150,15 @@ func fired(e TimelineEntry) string {
 	return ". Steps fired: " + strings.Join(steps, ", ")
 }
 
-// leftOut names the times just before a step fired at which it was due and did not fire.
+// leftOut names the times just before a step fired at which it was due and did not fire. Without any, it says that
+// checks before this one have fired the step, because an entry has only the last time.
 func leftOut(s Firing) string {
-	if s.LeftOut == 0 {
+	switch {
+	case s.LeftOut == 0 && s.Number > 2:
+		return fmt.Sprintf(" (#1 to #%d at checks before)", s.Number-1)
+	case s.LeftOut == 0 && s.Number > 1:
+		return " (#1 at a check before)"
+	case s.LeftOut == 0:
 		return ""
 	}
 	return fmt.Sprintf(" (%d of %d before it left out)", s.LeftOut, s.Number-1)

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,39 @@ func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of 2 before it left out), r#7" + when + " (3 of 6 before it left out)"
 	if len(got) < len(want) || got[len(got)-len(want):] != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// Only the last time that a step has fired is known with its instant, so the entry says of those before where they were.
+func TestARepetitionSaysThatChecksBeforeHaveFiredIt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
+		{Step: "a", Number: 2, At: at}, {Step: "b", Number: 4, At: at},
+	}}
+	const when = " at 2026-03-11T09:00:00Z"
+	want := ". Steps fired: a#2" + when + " (#1 at a check before), b#4" + when + " (#1 to #3 at checks before)"
+	if got := e.Sentence(at, "prescient"); !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestTheEndOfARowOfARuleSaysWhatTheRuleFound(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	for found, want := range map[string]string{
+		"":                             "",
+		"open":                         ". Its row is not done, and no step is left",
+		"outside":                      ". Its row no longer matches where of the rule",
+		"gone":                         ". Its row is gone",
+		"done":                         ". Its row is done",
+		"done at 2026-03-11T08:00:00Z": ". Its row is done at 2026-03-11T08:00:00Z",
+	} {
+		e := admin.TimelineEntry{What: "done", Ran: true, Slot: slot, Runner: "a", Found: found}
+		want = "ended as done, checked in slot 2026-03-11T09:00:00Z by a, 0s after it, for 0s" + want
+		if got := e.Sentence(slot, "prescient"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }
 

@@ -19,7 +19,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -185,8 +187,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 			return exit.Unconfirmedf("this drops the roles of schema %s of %s; add --yes to drop them",
 				f.Schema(), databaseName(f))
 		case !yes:
-			return exit.Unconfirmedf("this drops prescient's tables and functions in schema %s of %s, with every row; "+
-				"add --yes to drop them", f.Schema(), databaseName(f))
+			return exit.Unconfirmedf("this drops prescient's tables and functions in schema %s of %s, with every row%s; "+
+				"add --yes to drop them", f.Schema(), databaseName(f), contents(ctx, f, db))
 		}
 		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
 			return err
@@ -213,6 +215,23 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		}
 		return f.Print(undone, func() error { return f.Sentence(text) })
 	})
+}
+
+// contents says what the schema has. It is empty if that cannot be read, as in a schema of an older version.
+func contents(ctx context.Context, f *factory.Factory, db *sqlx.DB) string {
+	c, err := pgsql.ReadContents(ctx, db, f.Schema())
+	if err != nil {
+		return ""
+	}
+	rows := func(n int64, one, many string) string {
+		return ledger.Count{N: min(n, pgsql.MostCounted), AtLeast: n > pgsql.MostCounted}.Of(one, many)
+	}
+	text := fmt.Sprintf(": %s, %s of history, %s", rows(c.Waiting, "waiting check", "waiting checks"),
+		rows(c.Ended, "row", "rows"), spoken.Count(c.Schedules, "schedule", "schedules"))
+	if n := len(c.Rules); n > 0 {
+		text += fmt.Sprintf(", and the triggers of %s, %s", spoken.Count(n, "rule", "rules"), spoken.List(c.Rules))
+	}
+	return text
 }
 
 // databaseName returns the database for messages, without a password.

@@ -47,7 +47,8 @@ func newCmdTest(f *factory.Factory) *cobra.Command {
 		Long: `Show what each step of each rule would have done in the past: for how many rows it would
 have fired, and how many were done in time, by the month in which they began to wait. It reads each
 table once, in a read-only transaction, and writes nothing. The rules need not be applied, and the database needs no
-schema of prescient. With RULE it tests that rule of the file alone.
+schema of prescient. With RULE it tests that rule of the file alone. A rule that cannot be tested, such as one with
+pause, does not keep the others from it.
 
 If the rule is applied with the same times, what it has fired since counts, too, and RECORDED is the part of FIRED for
 which a step has fired: also for rows that a step has closed or deleted, and for clocks that have moved.
@@ -123,10 +124,10 @@ func runTest(ctx context.Context, o *testOptions) error {
 			return err
 		}
 		reports, err := testAll(ctx, store, db, schema, file, cfg)
-		if err != nil {
+		if len(reports) == 0 && err != nil {
 			return o.naming(err)
 		}
-		return o.print(reports)
+		return errors.Join(o.print(reports), o.naming(err))
 	})
 }
 
@@ -189,6 +190,7 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 	return file.Rules, nil
 }
 
+// testAll tests each rule. The error joins those of rules that cannot be tested, which have no report.
 func testAll(
 	ctx context.Context, store *rulestore.Store, db *sqlx.DB, schema pgsql.Schema, file rule.File, cfg backtest.Config,
 ) ([]backtest.Report, error) {
@@ -212,8 +214,9 @@ func testAll(
 			}
 			var report backtest.Report
 			report, err = backtest.Run(ctx, db, applied, cfg)
-			err = store.Explain(ctx, applied, err)
-			reports = append(reports, report)
+			if err = store.Explain(ctx, applied, err); err == nil {
+				reports = append(reports, report)
+			}
 		}
 		errs = append(errs, err)
 	}
