@@ -89,6 +89,77 @@ var scans = map[string]scan{
 		days: 1,
 		want: []string{"down 1 03-27 09:45", "down 2 03-27 10:00", "lost 2 03-27 12:00", "lost 1 03-27 18:00"},
 	},
+	"the row says how often and how many times a step repeats, over a change of the clocks": {
+		tables: `create table o (id int primary key, at timestamptz, nag_days int, max_nags int);
+			insert into o values (1, '2026-03-27 09:00Z', 1, 3), (2, '2026-03-27 09:00Z', 2, null), (3, '2026-03-27 09:00Z', null, 3),
+				(4, '2026-03-27 09:00Z', 1, 0), (5, '2026-03-27 09:00Z', 0, null), (6, '2026-03-27 09:00Z', -1, 2), (7, null, 1, 1)`,
+		rules: `since: at, done: "false", timezone: Europe/Berlin, steps: [{after: 1d, every: {interval: make_interval(days => nag_days)}, times: {count: max_nags}, event: nag}]`,
+		days:  5,
+		want: []string{
+			"nag 1 03-28 09:00", "nag 2 03-28 09:00", "nag 3 03-28 09:00", "nag 5 03-28 09:00", "nag 6 03-28 09:00",
+			"nag 1 03-29 08:00", "nag 1 03-30 08:00", "nag 2 03-30 08:00", "nag 2 04-01 08:00",
+		},
+	},
+	"the delay between the times is an interval of months, days and hours, at a time of day": {
+		tables: `create table o (id int primary key, at timestamptz, nag interval);
+			insert into o values (1, '2026-03-27 09:00Z', '1 day'), (2, '2026-03-27 09:00Z', '30 hours'), (3, '2026-03-27 09:00Z', '1 month -28 days'), (4, '2026-03-27 09:00Z', '1 second')`,
+		rules: `since: at, done: "false", timezone: Europe/Berlin, steps: [{after: 1h at 07:30, every: {interval: nag}, times: 3, event: nag}]`,
+		days:  6,
+		want: []string{
+			"nag 1 03-28 06:30", "nag 2 03-28 06:30", "nag 3 03-28 06:30", "nag 4 03-28 06:30",
+			"nag 1 03-29 05:30", "nag 4 03-29 05:30", "nag 1 03-30 05:30", "nag 2 03-30 05:30", "nag 4 03-30 05:30", "nag 2 04-01 05:30",
+		},
+	},
+	"a delay between the times that is too long or too short neither wraps nor floods": {
+		tables: `create table o (id int primary key, at timestamptz, nag interval, n bigint);
+			insert into o values (1, '2026-03-27 09:00Z', make_interval(mins => 2147483647), 9223372036854775807), (2, '2026-03-27 09:00Z', make_interval(days => 2147483647), 9),
+				(3, '2026-03-27 09:00Z', make_interval(months => 2147483647, days => -2147483647), 9), (4, '2026-03-27 09:00Z', '1 microsecond', 9223372036854775807),
+				(5, '2026-03-27 09:00Z', make_interval(days => -2147483648), -9223372036854775808), (6, '2026-03-27 09:00Z', '1 hour', 9223372036854775807)`,
+		rules: `since: at, done: "at > '2026-03-28'", steps: [{after: 1h, every: {interval: nag}, times: {count: n}, event: nag}]`,
+		then:  []string{"1h40m: update o set at = '2026-03-29'", "2h: update o set at = '2026-04-27'"},
+		days:  1,
+		want: []string{
+			"nag 1 03-27 10:00", "nag 2 03-27 10:00", "nag 3 03-27 10:00", "nag 4 03-27 10:00", "nag 6 03-27 10:00", "nag 4 03-27 10:15", "nag 4 03-27 10:30",
+		},
+	},
+	"the row changes how often a step repeats": {
+		tables: `create table o (id int primary key, at timestamptz, nag int, max int);
+			insert into o select id, '2026-03-27 09:00Z', 6, 9 from generate_series(1, 6) as id`,
+		rules: `since: at, done: "false", steps: [{after: 1h, every: {interval: make_interval(hours => nag)}, times: {count: max}, event: nag}]`,
+		then: []string{ // all have fired at 10:00 and at 16:00
+			"8h: update o set nag = 3 where id = 1", // 17:00
+			"8h: update o set nag = 1 where id = 2", // its third time has passed
+			"8h: update o set nag = 20 where id = 3",
+			"8h: update o set nag = null where id = 4",
+			"8h: update o set max = 2 where id = 5",
+			"8h: update o set max = 1 where id = 6",
+			"20h: update o set nag = 12 where id = 4",
+			"20h: update o set max = 3, nag = 1 where id in (5, 6)",
+			"23h: update o set nag = 100",
+		},
+		days: 2,
+		want: []string{
+			"nag 1 03-27 10:00", "nag 2 03-27 10:00", "nag 3 03-27 10:00", "nag 4 03-27 10:00", "nag 5 03-27 10:00", "nag 6 03-27 10:00",
+			"nag 1 03-27 16:00", "nag 2 03-27 16:00", "nag 3 03-27 16:00", "nag 4 03-27 16:00", "nag 5 03-27 16:00", "nag 6 03-27 16:00",
+			"nag 2 03-27 17:00", "nag 2 03-27 18:00", "nag 1 03-27 19:00", "nag 2 03-27 19:00", "nag 2 03-27 20:00", "nag 2 03-27 21:00", "nag 1 03-27 22:00",
+			"nag 2 03-27 22:00", "nag 2 03-27 23:00", "nag 1 03-28 01:00", "nag 1 03-28 04:00",
+			"nag 4 03-28 04:00", "nag 5 03-27 17:00", "nag 6 03-27 17:00", // they had passed by 05:00
+			"nag 1 03-28 07:00",
+		},
+	},
+	"another table says how often a step repeats": {
+		tables: `create table plan (id int primary key, nag interval, max smallint);
+			create table o (id int primary key, plan_id int, at timestamptz);
+			insert into plan values (1, '6 hours', 3), (2, '1 day', 9);
+			insert into o values (1, 1, '2026-03-27 09:00Z'), (2, 2, '2026-03-27 09:00Z'), (3, 9, '2026-03-27 09:00Z')`,
+		rules: `since: at, done: "false", also: {table: public.plan, key: id}, steps: [{after: 1h, every: {interval: (select p.nag from public.plan p where p.id = o.plan_id)}, ` +
+			`times: {count: (select p.max from public.plan p where p.id = o.plan_id)}, event: nag}]`,
+		then: []string{"2h: update plan set nag = '3 hours' where id = 2", "8h: update o set plan_id = 1 where id = 2"},
+		days: 1,
+		want: []string{
+			"nag 1 03-27 10:00", "nag 2 03-27 10:00", "nag 3 03-27 10:00", "nag 2 03-27 13:00", "nag 1 03-27 16:00", "nag 2 03-27 16:00", "nag 1 03-27 22:00",
+		},
+	},
 	"a delay of more than 292 years stands for never": {
 		tables: `create table o (id int primary key, s timestamptz, minutes int);
 			create table setting (id int primary key, minutes int);

@@ -345,8 +345,8 @@ rules:
 func TestARepetitionOfARowThatIsThereFollowsOverdue(t *testing.T) {
 	t.Parallel()
 	for overdue, want := range map[string][]string{
-		"fire": {"r 1 03-13 09:00", "r 1 03-15 09:00", "r 1 03-24 09:00"},
-		"skip": {"r 1 03-15 09:00", "r 1 03-24 09:00"},
+		"fire": {"r 1 03-13 09:00", "r 1 03-15 09:00", "r 1 03-18 09:00", "r 1 03-21 09:00", "r 1 03-24 09:00"},
+		"skip": {"r 1 03-15 09:00", "r 1 03-18 09:00", "r 1 03-21 09:00", "r 1 03-24 09:00"},
 	} {
 		kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 14, 9, 0, 0, 0, time.UTC)})
 		kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
@@ -357,11 +357,55 @@ func TestARepetitionOfARowThatIsThereFollowsOverdue(t *testing.T) {
 		}
 		kit.Rules(rulesFile(t, text("2d")))
 		kit.RunFor(2 * day)
-		kit.Rules(rulesFile(t, text("3d"))) // #7 has fired, so #8 is the next one
+		kit.Rules(rulesFile(t, text("3d"))) // #7 has fired, so #8 comes 3 days after it
 		kit.RunFor(10 * day)
 		if diff := cmp.Diff(want, fired(kit)); diff != "" {
 			t.Errorf("%s: %s", overdue, diff)
 		}
+	}
+}
+
+// The row says how often, and changes it while nothing runs. Then the file says it, and the row again.
+func TestARepetitionGoesOnFromItsLastTime(t *testing.T) {
+	t.Parallel()
+	const row = "{interval: make_interval(hours => nag)}, times: {count: most}"
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, nag int, most int)")
+	text := func(every string) string {
+		return "rules:\n- {name: case.open, table: public.cases, key: id, since: opened_at, done: closed_at, overdue: last" +
+			", steps: [{after: 4h, every: " + every + ", event: r}]}"
+	}
+	kit.Rules(rulesFile(t, text(row)))
+	kit.DB.MustExec("insert into cases values (1, $1, null, 4, 13)", kit.Now())
+	kit.RunFor(9 * time.Hour)                   // #1 at 13:00, #2 at 17:00
+	kit.Clock.Set(kit.Now().Add(8 * time.Hour)) // until 02:00
+	kit.DB.MustExec("update cases set nag = 2")
+	kit.Clock.Set(kit.Now().Add(2 * time.Hour))
+	kit.RunDue()                                   // #7 at 03:00: four are left out
+	kit.RunFor(3 * time.Hour)                      // #8 at 05:00, #9 at 07:00
+	kit.Rules(rulesFile(t, text("3h, times: 11"))) // #10 at 10:00
+	kit.RunFor(4 * time.Hour)
+	kit.DB.MustExec("update cases set nag = 24") // which the file does not say now
+	kit.RunFor(10 * time.Hour)                   // #11 at 13:00, the last one
+	kit.Rules(rulesFile(t, text(row)))           // the row says 13 times: #12 at 13:00 of the next day
+	kit.RunFor(30 * time.Hour)
+	kit.RunAll()
+	want := []string{
+		"r 1 03-02 13:00", "r 1 03-02 17:00", "r 1 03-03 03:00", "r 1 03-03 05:00", "r 1 03-03 07:00", "r 1 03-03 10:00", "r 1 03-03 13:00",
+		"r 1 03-04 13:00", "r 1 03-05 13:00",
+	}
+	if diff := cmp.Diff(want, fired(kit)); diff != "" {
+		t.Error(diff)
+	}
+	timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.Key{EntityName: "cases", EntityKey: "1"})
+	var last []string
+	for _, e := range timeline {
+		for _, f := range e.Fired {
+			last = append(last, fmt.Sprintf("%s#%d, left out %d", f.Step, f.Number, f.LeftOut))
+		}
+	}
+	if diff := cmp.Diff([]string{"r#13, left out 4"}, last); diff != "" || err != nil {
+		t.Error(err, diff)
 	}
 }
 
@@ -529,7 +573,7 @@ rules:
 		if err != nil {
 			t.Fatal(err)
 		}
-		timing = timing.For([]*expr.Length{{Days: 3, Time: time.Hour}, nil}, nil)
+		timing = timing.For([]expr.Held{{After: &expr.Length{Days: 3, Time: time.Hour}}, {}}, nil)
 		for id, list := range moves {
 			for i, m := range list {
 				for n, step := range r.Steps {

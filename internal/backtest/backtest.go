@@ -159,15 +159,15 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 	query := fmt.Sprintf(`
 		select prescient_key, prescient_since,
 			case when prescient_done_at < 'infinity' then greatest(prescient_done_at, '0001-01-01Z') end,
-			prescient_done, prescient_lengths, coalesce(prescient_start, ''), prescient_about
+			prescient_done, prescient_held, coalesce(prescient_start, ''), prescient_about
 		from (
 			select %s as prescient_key, %s as prescient_since, %s as prescient_done_at, %s as prescient_done,
-				%s as prescient_lengths, %s as prescient_start, %s as prescient_about
+				%s as prescient_held, %s as prescient_start, %s as prescient_about
 			from %s
 			offset 0
 		) as prescient_row
 		where (prescient_about or $3) and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
-		t.rule.KeyText(t.rule.Name()), f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.StartSQL(),
+		t.rule.KeyText(t.rule.Name()), f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.HeldSQL(), f.StartSQL(),
 		f.WhereSQL(), t.rule.Relation)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before(), t.record.any())
 	if err != nil {
@@ -176,9 +176,9 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var r past
-		var lengths []sql.NullInt64
-		err := rows.Scan(&r.key, &r.since, &r.done, &r.doneNow, pq.Array(&lengths), &r.start, &r.about)
-		if r.lengths, r.since = expr.Lengths(lengths), r.since.UTC(); err == nil {
+		var held []sql.NullInt64
+		err := rows.Scan(&r.key, &r.since, &r.done, &r.doneNow, pq.Array(&held), &r.start, &r.about)
+		if r.held, r.since = expr.ReadHeld(held), r.since.UTC(); err == nil {
 			err = t.row(r)
 		}
 		if err != nil {
@@ -222,13 +222,13 @@ type past struct {
 	done    sql.NullTime
 	doneNow bool // by a condition
 	about   bool // false: Rule.Where has left it out since
-	lengths []*expr.Length
+	held    []expr.Held
 	fired   map[string]recorded // since then, by step
 }
 
 // row counts a row for each step.
 func (t *test) row(r past) error {
-	timing := t.timing.For(r.lengths, nil)
+	timing := t.timing.For(r.held, nil)
 	r.fired = t.record.take(r.key, r.since, r.start)
 	if !r.about && r.fired == nil || t.cfg.To.IsZero() && !t.begun(r.since, timing) {
 		return nil
@@ -282,15 +282,15 @@ type outcome struct {
 func (t *test) step(i int, r past) (is outcome, err error) {
 	d, tally := t.deciders[i], t.tallies[i]
 	row := rule.Row{
-		Key: r.key, There: true, About: true, Since: r.since, Counts: true, Lengths: r.lengths[min(i, len(r.lengths)):],
+		Key: r.key, There: true, About: true, Since: r.since, Counts: true, Held: r.held[min(i, len(r.held)):],
 	}
-	next, err := d.Timing.For(row.Lengths, nil).Nth(0, row.Since, 1)
+	next, err := d.Timing.For(row.Held, nil).Nth(0, row.Since, 1)
 	if err == nil && next.Number == 0 {
 		return outcome{never: true}, nil
 	}
 	is.first = next.At
 	ended := r.doneNow || !r.about // the table does not say since when
-	memory := rule.Memory{Fired: map[string]int{}}
+	memory := rule.Memory{Fired: map[string]rule.Occurrence{}}
 	for at := next.At; err == nil && !at.IsZero(); {
 		slot := t.cfg.Grid.Ceil(at).UTC()
 		// After the present, the row counts as it is now.
@@ -304,7 +304,7 @@ func (t *test) step(i int, r past) (is outcome, err error) {
 		}
 		for _, o := range what.Due {
 			is.fired++
-			memory.Fired[d.Rule.Steps[0].Name] = o.Number
+			memory.Fired[d.Rule.Steps[0].Name] = o.Occurrence
 			t.fire(tally, Fired{Key: row.Key, Due: o.At, Slot: slot, Number: o.Number, index: i})
 		}
 		at = what.Next

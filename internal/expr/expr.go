@@ -22,6 +22,8 @@ const (
 	Truth Type = "truth"
 	// Span is an interval.
 	Span Type = "span"
+	// Count is a whole number.
+	Count Type = "count"
 )
 
 // TypeOf returns the type of a type of the server, such as "timestamp(3) without time zone". Returns "" for all others.
@@ -31,6 +33,8 @@ func TypeOf(name string) Type {
 		return Truth
 	case name == "date":
 		return Date
+	case name == "smallint" || name == "integer" || name == "bigint":
+		return Count
 	case strings.HasPrefix(name, "interval"):
 		return Span
 	case strings.HasPrefix(name, "timestamp") && strings.HasSuffix(name, "with time zone"):

@@ -30,10 +30,15 @@ type Facts struct {
 	// After has the delay of each step that the data hold, by the position of the step. Its length is that of the steps,
 	// or 0 if no step has one. The zero value is a step with a constant delay.
 	After []Expr `json:"after,omitempty"`
+	// Every and Times have the delay between the times of each step, and their number, in the same way.
+	Every []Expr `json:"every,omitempty"`
+	Times []Expr `json:"times,omitempty"`
 }
 
 // all yields every expression.
-func (f Facts) all() []Expr { return slices.Concat(f.Since, f.Where, f.Done, f.Pause, f.After) }
+func (f Facts) all() []Expr {
+	return slices.Concat(f.Since, f.Where, f.Done, f.Pause, f.After, f.Every, f.Times)
+}
 
 // Lookup reports whether any expression reads other rows.
 func (f Facts) Lookup() bool { return len(f.Changed) > 0 || slices.ContainsFunc(f.all(), lookup) }

@@ -3,6 +3,8 @@ package expr_test
 import (
 	"database/sql"
 	"math"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +18,12 @@ func TestALengthBeyondTheLongestDurationDoesNotWrap(t *testing.T) {
 		-90_000_000: {Time: -90 * time.Second}, 290 * 365 * 86_400_000_000: {Time: 290 * 365 * 24 * time.Hour},
 	} {
 		n := sql.NullInt64{Valid: true}
-		got := expr.Lengths([]sql.NullInt64{n, n, {Int64: micros, Valid: true}})[0]
+		length := []sql.NullInt64{n, n, {Int64: micros, Valid: true}}
+		h := expr.ReadHeld(slices.Concat(length, length, []sql.NullInt64{{}}))[0]
+		if !reflect.DeepEqual(h.After, h.Every) || h.Times != nil {
+			t.Errorf("%d microseconds: %+v", micros, h)
+		}
+		got := h.After
 		if (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("%d microseconds are %v, want %v", micros, got, want)
 		}

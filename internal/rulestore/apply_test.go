@@ -326,6 +326,8 @@ func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {
 		"[{before: 1d, event: a}, {after: {interval: \"" + lookup + "\"}, event: b}]":       "1 at 03-07 09:00, 2 at 03-09 09:00, 3 at 03-09 09:00 came 03-04 12:00",
 		"[{after: {interval: \"case when id = 1 then interval '-3 days' end\"}, event: a}]": "1 at 03-07 09:00",
 		"[{after: {interval: \"" + lookup + "\", at-least: 1h}, every: 1d, event: a}]":      "1 at 03-07 09:00, 2 at 03-12 09:00",
+		"[{after: 0s, every: {interval: \"" + lookup + "\"}, times: {count: id - 1}, event: a}, {after: 1d, event: b}]": "" +
+			"1 at 03-11 09:00 came 03-04 12:00, 2 at 03-10 09:00, 3 at 03-10 09:00",
 	} {
 		t.Run(steps, func(t *testing.T) {
 			t.Parallel()

@@ -87,12 +87,23 @@ func partsOf(r rule.Applied) (list []part) {
 	})
 	each("where", r.Rule.Where, r.Facts.Where, nil)
 	each("pause", r.Rule.Pause, r.Facts.Pause, nil)
-	for i, e := range r.Facts.After {
-		if e.SQL != "" {
-			list = append(list, part{
-				field: fmt.Sprintf("steps[%d].after", i+1), text: e.SQL,
-				sql: expr.Facts{After: []expr.Expr{e}}.LengthsSQL(),
-			})
+	f := r.Facts
+	for i := range r.Rule.Steps {
+		for _, of := range []struct {
+			field string
+			list  []expr.Expr
+			alone func(e []expr.Expr) expr.Facts
+		}{
+			{"after", f.After, func(e []expr.Expr) expr.Facts { return expr.Facts{After: e} }},
+			{"every", f.Every, func(e []expr.Expr) expr.Facts { return expr.Facts{Every: e} }},
+			{"times", f.Times, func(e []expr.Expr) expr.Facts { return expr.Facts{Times: e} }},
+		} {
+			if i < len(of.list) && of.list[i].SQL != "" {
+				list = append(list, part{
+					field: fmt.Sprintf("steps[%d].%s", i+1, of.field), text: of.list[i].SQL,
+					sql: of.alone(of.list[i : i+1]).HeldSQL(),
+				})
+			}
 		}
 	}
 	return list

@@ -24,12 +24,12 @@ type row struct {
 	key    string
 	since  time.Time
 	counts bool // false: another row can let its clock start
-	// lengths are the delays that the data hold, by step.
-	lengths []*expr.Length
-	doneAt  time.Time // when the expected thing happens, if the row says it
-	fired   []string  // the steps that have fired, see rule.Repetition
-	paused  bool
-	pauses  []rule.Pause
+	// held has what the data hold of the delays and repetitions, by step.
+	held   []expr.Held
+	doneAt time.Time                  // when the expected thing happens, if the row says it
+	fired  map[string]rule.Occurrence // see rule.Memory
+	paused bool
+	pauses []rule.Pause
 
 	waits bool
 	id    int64
@@ -40,16 +40,6 @@ type row struct {
 	came      time.Time // when the row came to the rule, if a step may have passed then
 	leftOut   []string  // the steps that an apply or a check has left out
 	errors    int       // of its last checks
-}
-
-// occurrences returns the last occurrence of each step that has fired, by its name.
-func (r row) occurrences() map[string]int {
-	last := map[string]int{}
-	for _, name := range r.fired {
-		step, n := rule.ParseRepetition(name)
-		last[step] = max(last[step], n)
-	}
-	return last
 }
 
 // decision is what an apply does with a row.
@@ -79,9 +69,9 @@ func (d decider) decide(r row) decision {
 		return decision{fate: leave}
 	}
 	moment := rule.Moment{Begun: d.first.Add(-time.Microsecond), Slot: d.first, Now: d.now}
-	memory := rule.Memory{Fired: r.occurrences(), From: r.from, Came: d.now}
+	memory := rule.Memory{Fired: r.fired, From: r.from, Came: d.now}
 	read := rule.Row{
-		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Lengths: r.lengths,
+		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Held: r.held,
 		DoneAt: r.doneAt, Paused: r.paused, Pauses: r.pauses,
 	}
 	is, err := d.Decide(read, memory, moment)
@@ -112,11 +102,16 @@ func (d decider) decide(r row) decision {
 	return what
 }
 
-// unknown reports whether the data hold no delay of a step for a row that will wait.
+// unknown reports whether the data let a step not fire for a row that will wait.
 func (d decider) unknown(r row) bool {
+	if r.waits || len(r.held) == 0 {
+		return false
+	}
+	timing := d.Timing.For(r.held, nil)
 	for i, s := range d.Rule.Steps {
-		if s.Interval != "" && (i >= len(r.lengths) || r.lengths[i] == nil) {
-			return !r.waits
+		first, err := timing.Nth(i, r.since, 1)
+		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 {
+			return true
 		}
 	}
 	return false

@@ -56,19 +56,8 @@ func (r *resolver) facts(ctx context.Context, u *understood) error {
 			}
 		}
 	}
-	for i, step := range r.rule.Steps {
-		if step.Interval == "" {
-			continue
-		}
-		if f.After == nil {
-			f.After = make([]expr.Expr, len(r.rule.Steps))
-		}
-		var err error
-		field := fmt.Sprintf("steps[%d].after", i+1)
-		if f.After[i], err = r.expression(ctx, field, step.Interval, u, &reads, isSpan,
-			"an interval, such as make_interval(days => hold_days)"); err != nil {
-			return err
-		}
+	if err := r.held(ctx, u, &reads); err != nil {
+		return err
 	}
 	if slices.ContainsFunc(f.Pause, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("pause", "is about columns of the row alone: nothing tells when what it looks up in another table has "+
@@ -89,6 +78,36 @@ func (r *resolver) facts(ctx context.Context, u *understood) error {
 	}
 	reads.columns(u)
 	u.others = reads.notSince(u.table)
+	return nil
+}
+
+// held asks what the expressions of steps mean that the data of a row hold.
+func (r *resolver) held(ctx context.Context, u *understood, reads *reading) error {
+	const span = "an interval, such as make_interval(days => hold_days)"
+	for i, step := range r.rule.Steps {
+		for _, of := range []struct {
+			name, text string
+			into       *[]expr.Expr
+			want       func(t expr.Type) bool
+			form       string
+		}{
+			{"after", step.Interval, &u.Facts.After, isSpan, span},
+			{"every", step.EveryInterval, &u.Facts.Every, isSpan, span},
+			{"times", step.TimesCount, &u.Facts.Times, isCount, "a whole number"},
+		} {
+			if of.text == "" {
+				continue
+			}
+			if *of.into == nil {
+				*of.into = make([]expr.Expr, len(r.rule.Steps))
+			}
+			e, err := r.expression(ctx, fmt.Sprintf("steps[%d].%s", i+1, of.name), of.text, u, reads, of.want, of.form)
+			if err != nil {
+				return err
+			}
+			(*of.into)[i] = e
+		}
+	}
 	return nil
 }
 
@@ -129,6 +148,7 @@ func (r *resolver) changed(field string, names []string, u *understood, reads *r
 
 func isTruth(t expr.Type) bool { return t == expr.Truth }
 func isSpan(t expr.Type) bool  { return t == expr.Span }
+func isCount(t expr.Type) bool { return t == expr.Count }
 func isDone(t expr.Type) bool  { return t == expr.Truth || t.When() }
 
 // parts divides a condition, so that what the row alone says is told apart from what must be looked up.
@@ -276,6 +296,8 @@ func (r *resolver) expression(
 			"make it a stored column", c.Name, c.Virtual.String)
 		return e, nil
 	case strings.HasPrefix(field, "payload"): // no trigger reads it
+	case repeats(field): // no trigger computes it
+		reads.asks = append(reads.asks, found.Columns...)
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
 		return e, r.refused(ctx, field, e, found.Type, *u)
@@ -287,6 +309,11 @@ func (r *resolver) expression(
 		reads.looks = append(reads.looks, found.Columns...)
 	}
 	return e, nil
+}
+
+// repeats reports whether a field says how a step repeats.
+func repeats(field string) bool {
+	return strings.HasSuffix(field, ".every") || strings.HasSuffix(field, ".times")
 }
 
 // alias returns the name by which the server calls the row in an expression.
@@ -343,6 +370,8 @@ func hint(field, text, found string) string {
 	case strings.HasPrefix(field, "done") && number:
 		return fmt.Sprintf(". For a flag write %[1]s = 1, for seconds since 1970 to_timestamp(%[1]s), for milliseconds "+
 			"to_timestamp(%[1]s / 1000.0)", text)
+	case strings.HasSuffix(field, ".times") && (number || texts):
+		return fmt.Sprintf(". For a whole number write (%s)::bigint", text)
 	case strings.HasPrefix(field, "steps") && number:
 		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
 	case number:

@@ -80,7 +80,7 @@ func (f *forecast) row(d decider, r row, what decision) {
 	if !r.counts {
 		return
 	}
-	memory, leftOut := rule.Memory{Fired: r.occurrences(), From: r.from, Came: r.came}, f.named(r.leftOut)
+	memory, leftOut := rule.Memory{Fired: r.fired, From: r.from, Came: r.came}, f.named(r.leftOut)
 	slot := r.slot
 	if what.fate != leave {
 		slot, memory.Came, memory.From = d.slotOf(what.at), what.came, grid.Later(r.from, what.from)
@@ -104,7 +104,7 @@ func (f *forecast) row(d decider, r row, what decision) {
 		switch {
 		case will && (r.doneAt.IsZero() || r.doneAt.After(at)):
 			c.fire(firing{at, r.key})
-		case memory.Fired[s.Name] > 0:
+		case memory.Fired[s.Name].Number > 0:
 			c.fired++
 		case leftOut[i] && !will:
 			c.leftOut++
@@ -131,7 +131,7 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 	alone.Facts = expr.Facts{} // no look at other tables between the steps
 	alone.Rule.Recovered, alone.Rule.Met = rule.Act{}, rule.Act{}
 	read := rule.Row{
-		Key: r.key, There: true, About: true, Counts: true, Since: r.since, Lengths: r.lengths, Pauses: r.pauses,
+		Key: r.key, There: true, About: true, Counts: true, Since: r.since, Held: r.held, Pauses: r.pauses,
 	}
 	for range 2 {
 		begun := grid.Later(slot, d.Grid.Floor(d.now))
@@ -146,14 +146,14 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 
 // later adds the slots of the steps that do not fire in the slot of the next check.
 func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires map[int]time.Time) {
-	timing := d.Timing.For(r.lengths, r.pauses)
+	timing := d.Timing.For(r.held, r.pauses).Since(r.since, d.Rule.Steps, m.Fired)
 	begun := grid.Later(slot, d.Grid.Floor(d.now))
 	for i, s := range d.Rule.Steps {
 		if _, found := fires[i]; found {
 			continue
 		}
 		_, next, err := timing.Around(i, r.since, begun)
-		if fired := m.Fired[s.Name]; err == nil && next.Number > 0 && next.Number <= fired { // after another delay
+		if fired := m.Fired[s.Name].Number; err == nil && next.Number > 0 && next.Number <= fired { // after another delay
 			next, err = timing.Nth(i, r.since, fired+1)
 		}
 		if err == nil && next.Number > 0 {

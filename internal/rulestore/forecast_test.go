@@ -73,6 +73,22 @@ func TestAForecastCountsTheNextTimeOfAStepThatRepeats(t *testing.T) {
 	}
 }
 
+func TestAForecastKnowsHowOftenTheDataLetAStepFire(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`alter table shop.orders add nag int, add most int;
+		insert into shop.orders (id, placed_at, nag, most) values (1, ` + at("01 11:00") + `, 2, null), (2, ` + at("01 11:00") + `, 3, 2), (3, ` + at("01 11:00") + `, 5, 1),
+			(4, ` + at("01 11:00") + `, null, 9), (5, ` + at("01 11:00") + `, 2, 0)`)
+	file := stepped(`{after: 1d, every: {interval: make_interval(days => nag)}, times: {count: most}, event: nag}`, "skip")
+	// Their second times come on day 4, which has passed, and on day 5. Those of the others do not come.
+	if got, want := forecast(s.plan(file)), "nag 05T11:00:1 06T11:00:1 of 2+1, fired 0, left out 2"; got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+	if plan := s.plan(file); plan.Rules[0].Forecast[0].When != "after 1d, every make_interval(days => nag), most times" {
+		t.Errorf("%+v", plan.Rules[0].Forecast)
+	}
+}
+
 // A step does not fire for a row whose expected thing comes before it.
 func TestAForecastKnowsWhenARowWillBeDone(t *testing.T) {
 	t.Parallel()

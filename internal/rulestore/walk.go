@@ -73,7 +73,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	for rows.Next() {
 		var r found
 		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
-			&r.left, &r.came, pq.Array(&r.lengths), &r.doneAt,
+			&r.due, &r.left, &r.came, pq.Array(&r.held), &r.doneAt,
 			&r.paused, &r.pauses, &r.read, &r.now); err != nil {
 			return p, err
 		}
@@ -107,10 +107,10 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 
 // checkDelays returns a Problem if a delay that the data of a row hold is too long.
 func (w *walk) checkDelays(r row) error {
-	if len(w.rule.Facts.After) == 0 || !r.counts {
+	if len(r.held) == 0 || !r.counts {
 		return nil
 	}
-	timing := w.timing.For(r.lengths, r.pauses)
+	timing := w.timing.For(r.held, r.pauses)
 	for i, s := range w.rule.Rule.Steps {
 		if s.Interval == "" {
 			continue
@@ -135,11 +135,12 @@ type found struct {
 	from, of  sql.NullString
 	leftOut   sql.NullString
 	errors    sql.NullInt64
-	fired     pq.StringArray
-	left      sql.NullTime // steps before it were left out when one fired
+	fired     pq.StringArray // as rule.Repetition names them
+	due       pq.Int64Array  // when those were due, in microseconds since 1970; 0: not known
+	left      sql.NullTime   // steps before it were left out when one fired
 	came      sql.NullString
 	doneAt    sql.NullTime
-	lengths   []sql.NullInt64
+	held      []sql.NullInt64
 	paused    sql.NullBool
 	pauses    pq.Int64Array // see rule.Pauses
 	read      sql.NullInt64
@@ -147,10 +148,20 @@ type found struct {
 
 func (f *found) row(facts expr.Facts) row {
 	r := row{
-		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
+		key: f.key.String, fired: map[string]rule.Occurrence{}, held: expr.ReadHeld(f.held),
 		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time,
 		errors: int(f.errors.Int64),
 		paused: f.paused.Bool, pauses: rule.Pauses(facts, f.pauses, f.paused.Bool),
+	}
+	for i, name := range f.fired {
+		step, n := rule.ParseRepetition(name)
+		o := rule.Occurrence{Number: n}
+		if f.due[i] != 0 {
+			o.At = time.UnixMicro(f.due[i]).UTC()
+		}
+		if n >= r.fired[step].Number {
+			r.fired[step] = o
+		}
 	}
 	if f.since.Valid {
 		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
@@ -195,7 +206,7 @@ func (w *walk) query() string {
 		"{order}", strings.Join(w.rule.KeyColumns(w.rule.Name()), ", "), "{start}", f.StartSQL(),
 		"{paused}", f.PausedSQL(), "{pauses}", strconv.FormatBool(len(f.Pause) > 0),
 		"{about}", f.WhereSQL(), "{starts}",
-		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(),
+		strconv.FormatBool(f.SinceLookup()), "{held}", f.HeldSQL(),
 		"{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),

@@ -38,7 +38,7 @@ type Applied struct {
 	// Reads has the columns that expressions read, as SQL, and those of Key.
 	Reads []string `json:"reads"`
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
-	// may take. If one changes, the row is looked at again.
+	// may take, and those that say how steps repeat. If one changes, the row is looked at again.
 	Asks []string `json:"asks,omitempty"`
 	// Looks has the columns of the row that expressions of Done read which look something up. If one changes, a row that
 	// has ended waits again, for the steps to come.
@@ -93,19 +93,19 @@ func (a Applied) RowsQuery() string {
 	instant := fmt.Sprintf("$%d::timestamptz", len(a.Key)+1)
 	return fmt.Sprintf(`select
     prescient_key, prescient_since, prescient_about, prescient_done,
-    case when isfinite(prescient_done_at) then prescient_done_at end, prescient_lengths,
+    case when isfinite(prescient_done_at) then prescient_done_at end, prescient_held,
     case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
     coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, ''), prescient_paused
 from %[13]s(
     select %[2]s as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
-        %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths,
+        %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_held,
         %[8]s as prescient_payload, %[12]s as prescient_paused
     from %[9]s
     where %[10]s
     offset 0
 ) as prescient_row`,
 		mostAnswers, a.KeyText(a.Name()), a.Facts.SinceSQL(), a.Facts.WhereSQL(), a.Facts.DoneSQL(instant),
-		a.Facts.DoneAtSQL(), a.Facts.LengthsSQL(), payload, a.Relation, where, a.Facts.StartSQL(), a.Facts.PausedSQL(), keys)
+		a.Facts.DoneAtSQL(), a.Facts.HeldSQL(), payload, a.Relation, where, a.Facts.StartSQL(), a.Facts.PausedSQL(), keys)
 }
 
 // keyed returns the condition by which RowsQuery finds a row of the keys, and what stands before the rows: for several

@@ -30,8 +30,8 @@ type Row struct {
 	// Since is the start of the clock, in UTC. It means nothing unless Counts is set.
 	Since  time.Time
 	Counts bool
-	// Lengths are the delays that the data hold, by step.
-	Lengths []*expr.Length
+	// Held has what the data hold of the delays and repetitions, by step.
+	Held []expr.Held
 	// Paused tells that Rule.Pause is true, and Pauses are all pauses of the row, the earliest first.
 	Paused bool
 	Pauses []Pause
@@ -39,8 +39,9 @@ type Row struct {
 
 // Memory holds what prescient has recorded about a row of the table.
 type Memory struct {
-	// Fired is the number of the last occurrence that has fired since Row.Since, by the name of the step.
-	Fired map[string]int
+	// Fired is the last occurrence that has fired since Row.Since, by the name of the step. Its instant is zero if it is
+	// not known.
+	Fired map[string]Occurrence
 	// From lets no step before it fire. Zero: all steps may fire.
 	From time.Time
 	// Came is when the row came to the rule, if a step may have passed then. Zero: none had.
@@ -130,7 +131,7 @@ func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.Recheck
 
 // steps decides about a row that waits for its steps.
 func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, error) {
-	timing := d.Timing.For(row.Lengths, row.Pauses)
+	timing := d.Timing.For(row.Held, row.Pauses).Since(row.Since, d.Rule.Steps, m.Fired)
 	found := d.occurrences(row, m, at, timing)
 	is.Due, is.LeftOut, is.Next = found.due, found.leftOut, found.next
 	if len(is.LeftOut) > 0 {
@@ -168,7 +169,7 @@ const pausedFor = day
 // followed, and no step has passed without firing, because the row came late or waits since then only. A row without a
 // step waits for nothing.
 func (d Decider) inTime(row Row, m Memory) bool {
-	if d.Rule.Met == (Act{}) || len(m.Fired) > 0 || !d.Timing.For(row.Lengths, nil).ever(row.Since) {
+	if d.Rule.Met == (Act{}) || len(m.Fired) > 0 || !d.Timing.For(row.Held, nil).ever(row.Since) {
 		return false
 	}
 	passed := m.From // a step before it has passed
@@ -180,7 +181,7 @@ func (d Decider) inTime(row Row, m Memory) bool {
 			passed = grid.Later(passed, d.Grid.Floor(at.Add(-time.Microsecond)).Add(time.Microsecond))
 		}
 	}
-	_, last := d.Timing.For(row.Lengths, row.Pauses).LastBefore(row.Since, passed)
+	_, last := d.Timing.For(row.Held, row.Pauses).LastBefore(row.Since, passed)
 	return last.Number == 0
 }
 
@@ -219,7 +220,7 @@ type occurrences struct {
 func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (found occurrences) {
 	coming := time.Time{} // the earliest of the first occurrences that have not passed
 	for i, step := range d.Rule.Steps {
-		fired := m.Fired[step.Name]
+		fired := m.Fired[step.Name].Number
 		last, next, err := timing.Around(i, row.Since, grid.Later(at.Begun, m.From.Add(-1)))
 		if err != nil {
 			found.failed = errors.Join(found.failed, fmt.Errorf("step %s: %w", step.Name, err))
@@ -230,8 +231,9 @@ func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (foun
 		}
 		if last.Number > 0 {
 			// The first occurrence has passed, and those before the last one can be computed.
-			first, _ := timing.Nth(i, row.Since, 1)
-			found.first = earlier(found.first, first.At)
+			if first, _ := timing.Nth(i, row.Since, 1); first.Number > 0 {
+				found.first = earlier(found.first, first.At)
+			}
 			if fired > 0 && fired <= last.Number && step.Interval == "" { // the data may have moved the others since
 				o, _ := timing.Nth(i, row.Since, fired)
 				found.fired = grid.Later(found.fired, o.At)

@@ -45,6 +45,12 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 	never := rule.Step{Name: "b", After: rule.Delay{BusinessTime: 20_000 * time.Hour}, Calendar: "monday"}
 	daily := []rule.Step{{Name: "a", After: days(2), Every: days(1), Times: 5}}
 	fire, last, skip := rule.Overdue{Policy: rule.OverdueFire}, rule.Overdue{Policy: rule.OverdueLast}, rule.Overdue{Policy: rule.OverdueSkip}
+	paced := []rule.Step{{Name: "a", After: days(2), EveryInterval: "e", TimesCount: "n"}}
+	week := &expr.Length{Days: 7}
+	data := func(h expr.Held) func(*rule.Row) { return func(r *rule.Row) { r.Held = []expr.Held{h} } }
+	at := func(step string, n int, due float64) map[string]rule.Occurrence {
+		return map[string]rule.Occurrence{step: {Number: n, At: day(due)}}
+	}
 	spread := rule.Overdue{Policy: rule.OverdueSpread, Slots: 8}
 	hold := rule.Rule{Entity: "order", Overdue: spread}
 	held := hold.SlotFor(grid.Default, day(5), "1").Sub(day0).Hours() / 24
@@ -77,30 +83,70 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 		},
 		"before its first step it waits": {row: open, at: 1, want: "day 2"},
 		"a step fires at its instant":    {row: open, at: 2, want: "fires a, day 4"},
-		"it does not fire twice":         {row: open, memory: rule.Memory{Fired: map[string]int{"a": 1}}, at: 2, want: "day 4"},
+		"it does not fire twice":         {row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 1})}, at: 2, want: "day 4"},
 		"after the last step the row ends": {
-			row: open, memory: rule.Memory{Fired: map[string]int{"a": 1}}, at: 4, want: "fires b, open",
+			row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 1})}, at: 4, want: "fires b, open",
 		},
 		"after an outage all steps fire":                             {row: open, at: 5, want: "fires a,b, open"},
 		"after an outage the last time of a step that repeats fires": {steps: daily, row: open, at: 4.5, want: "fires a#3, day 5"},
 		"a step that repeats keeps its number with a longer delay": {
-			steps: daily, row: open, memory: rule.Memory{Fired: map[string]int{"a": 4}}, at: 3.5, want: "day 6",
+			steps: daily, row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 4})}, at: 3.5, want: "day 6",
+		},
+		"after a change of its delays, it goes on from its last time": {
+			steps: daily, row: open, memory: rule.Memory{Fired: at("a", 4, 7)}, at: 7.5, want: "day 8",
+		},
+		"without one, it goes on from its first time": {
+			steps: daily, row: open, memory: rule.Memory{Fired: at("a", 3, 4)}, at: 4.5, want: "day 5",
+		},
+		"after a change and an outage, the last time fires that is passed": {
+			steps: daily, row: open, memory: rule.Memory{Fired: at("a", 2, 1.5)}, at: 3.5, want: "fires a#4, day 4.5",
+		},
+		"the first time has fired and comes later now": {
+			steps: daily, row: open, memory: rule.Memory{Fired: at("a", 1, 0.5)}, at: 0.75, want: "day 1.5",
+		},
+		"it has fired more often than it shall now": {
+			steps: paced, row: as(data(expr.Held{Every: week, Times: new(int64(2))})),
+			memory: rule.Memory{Fired: at("a", 3, 4)}, at: 40, want: "open",
+		},
+		"the row says how often": {
+			steps: paced, row: as(data(expr.Held{Every: week, Times: new(int64(2))})), memory: rule.Memory{Fired: at("a", 1, 2)}, at: 9,
+			want: "fires a#2, open",
+		},
+		"the row says that it never fires": {
+			steps: paced, row: as(data(expr.Held{Every: week, Times: new(int64(-3))})), at: 9, want: "open",
+		},
+		"the row does not say how often": {
+			steps: paced, row: as(data(expr.Held{Every: week})), at: 100, want: "fires a#15, day 107",
+		},
+		"the row has no delay between the times": {steps: paced, row: as(data(expr.Held{})), at: 100, want: "fires a, open"},
+		"the row has a delay that is no delay": {
+			steps: paced, row: as(data(expr.Held{Every: &expr.Length{Days: 3, Time: -72 * time.Hour}})), at: 100, want: "fires a, open",
+		},
+		"the row has a delay of less than a minute": {
+			steps: paced, row: as(data(expr.Held{Every: &expr.Length{Time: time.Microsecond}})), at: 2 + slot, want: "fires a#16, day 2.01111",
+		},
+		"a shorter delay of the row": {
+			steps: paced, row: as(data(expr.Held{Every: &expr.Length{Days: 1}})), memory: rule.Memory{Fired: at("a", 2, 9)}, at: 9.5,
+			want: "day 10",
+		},
+		"a longer delay of the row": {
+			steps: paced, row: as(data(expr.Held{Every: week})), memory: rule.Memory{Fired: at("a", 9, 10)}, at: 10.5, want: "day 17",
 		},
 		"a step that fires later now has a check, although it has fired": {
-			row: open, memory: rule.Memory{Fired: map[string]int{"a": 1, "b": 1}}, at: 1, want: "day 2",
+			row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 1, "b": 1})}, at: 1, want: "day 2",
 		},
 		"a step that comes before one that has fired does not fire": {
-			row: open, memory: rule.Memory{Fired: map[string]int{"b": 1}}, at: 5, want: "leaves out a, open",
+			row: open, memory: rule.Memory{Fired: fired(map[string]int{"b": 1})}, at: 5, want: "leaves out a, open",
 		},
 		"it fires if its delay is that of the row": {
 			steps:  []rule.Step{{Name: "a", Interval: "x"}, ab[1]},
-			row:    as(func(r *rule.Row) { r.Lengths = []*expr.Length{{Days: 2}, nil} }),
-			memory: rule.Memory{Fired: map[string]int{"b": 1}}, at: 5, want: "fires a, open",
+			row:    as(func(r *rule.Row) { r.Held = []expr.Held{{After: &expr.Length{Days: 2}}, {}} }),
+			memory: rule.Memory{Fired: fired(map[string]int{"b": 1})}, at: 5, want: "fires a, open",
 		},
 		"it fires if the delay of that one is that of the row, which has changed since": {
 			steps:  []rule.Step{{Name: "a", Interval: "x"}, ab[1]},
-			row:    as(func(r *rule.Row) { r.Lengths = []*expr.Length{{Days: 5}, nil} }),
-			memory: rule.Memory{Fired: map[string]int{"a": 1}}, at: 6, want: "fires b, open",
+			row:    as(func(r *rule.Row) { r.Held = []expr.Held{{After: &expr.Length{Days: 5}}, {}} }),
+			memory: rule.Memory{Fired: fired(map[string]int{"a": 1})}, at: 6, want: "fires b, open",
 		},
 		"steps before a row counted again do not fire": {row: open, memory: rule.Memory{From: day(3)}, at: 5, want: "fires b, open"},
 		"a late row fires the last step": {
@@ -137,13 +183,13 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			row: open, at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "fires a, day 2.01042",
 		},
 		"the clock that another table moves is looked at after the last step": {
-			facts: lookup, row: open, memory: rule.Memory{Fired: map[string]int{"a": 1, "b": 1}}, at: 5, want: "day 5.00347",
+			facts: lookup, row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 1, "b": 1})}, at: 5, want: "day 5.00347",
 		},
 		"a step without an instant does not hold up the others": {
 			steps: []rule.Step{ab[0], never}, row: open, at: 2, want: "fires a, day 2.01042",
 		},
 		"in the end, it fails": {
-			steps: []rule.Step{ab[0], never}, row: open, memory: rule.Memory{Fired: map[string]int{"a": 1}}, at: 2,
+			steps: []rule.Step{ab[0], never}, row: open, memory: rule.Memory{Fired: fired(map[string]int{"a": 1})}, at: 2,
 			want: "step b: the calendar has too little working time",
 		},
 	} {
@@ -172,6 +218,15 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fired returns the last occurrences of steps, whose instants are not known.
+func fired(numbers map[string]int) map[string]rule.Occurrence {
+	list := map[string]rule.Occurrence{}
+	for step, n := range numbers {
+		list[step] = rule.Occurrence{Number: n}
+	}
+	return list
 }
 
 func TestAStepWhoseDelayIsTooLongDoesNotSilenceTheStepsBeforeIt(t *testing.T) {

@@ -199,13 +199,13 @@ func (p *page) data(i int, s *Step, d Due) json.RawMessage {
 
 func (p *page) stepData(i int, s *Step, d Due) stepData {
 	row, seen := p.rows[i], p.turns[i].seen
-	var length *expr.Length
-	if d.Step < len(seen.Lengths) {
-		length = seen.Lengths[d.Step]
+	var held expr.Held
+	if d.Step < len(seen.Held) {
+		held = seen.Held[d.Step]
 	}
 	data := stepData{
 		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.Since,
-		When: s.whenFor(length), At: d.At, Payload: seen.payload,
+		When: s.whenFor(held), At: d.At, Payload: seen.payload,
 	}
 	if s.Repeats() {
 		data.Number = d.Number

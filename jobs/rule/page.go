@@ -92,13 +92,14 @@ func (p *page) remember(ctx context.Context) error {
 	type fired struct {
 		key, step, start string
 		number           int
+		dueAt            sql.NullTime // of that number
 		since            time.Time
 		recovers         bool         // it has fired since the rule has Recovered
 		left             sql.NullTime // steps before it were left out
 	}
 	list, err := pg.Collect(ctx, p.tx, pg.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, f *fired) error {
-			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.recovers, &f.left)
+			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.dueAt, &f.recovers, &f.left)
 		})
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
@@ -112,7 +113,7 @@ func (p *page) remember(ctx context.Context) error {
 			t.memory.begins(f.since, f.step)
 		}
 		if f.since.Equal(t.seen.Since) {
-			t.memory.fires(f.step, f.number)
+			t.memory.fires(f.step, Occurrence{f.number, f.dueAt.Time.UTC()})
 			t.memory.From = grid.Later(t.memory.From, f.left.Time.UTC())
 		}
 	}
@@ -120,11 +121,13 @@ func (p *page) remember(ctx context.Context) error {
 }
 
 // fires notes that an occurrence of a step has fired.
-func (m *Memory) fires(step string, number int) {
+func (m *Memory) fires(step string, o Occurrence) {
 	if m.Fired == nil {
-		m.Fired = map[string]int{}
+		m.Fired = map[string]Occurrence{}
 	}
-	m.Fired[step] = max(m.Fired[step], number)
+	if o.Number >= m.Fired[step].Number {
+		m.Fired[step] = o
+	}
 }
 
 // plan decides about a row: it ends, or steps of it are due, or it waits. Once steps were left out, the payload says
@@ -197,7 +200,7 @@ func (p *page) end(i int, found string) {
 	was.Found, was.Fired = found, nil
 	if p.rule != nil {
 		for _, s := range p.rule.Rule.Steps {
-			if n := t.memory.Fired[s.Name]; n > 0 {
+			if n := t.memory.Fired[s.Name].Number; n > 0 {
 				was.Fired = append(was.Fired, Repetition(s.Name, n))
 			}
 		}
@@ -211,32 +214,34 @@ func (p *page) end(i int, found string) {
 func (p *page) record(ctx context.Context) error {
 	var keys, since, starts, steps []string
 	var numbers []int64
-	var left []sql.NullTime
+	var due, left []sql.NullTime
 	for i := range p.turns {
 		t := &p.turns[i]
 		if p.results[i].Err != nil {
 			continue
 		}
-		add := func(at time.Time, step string, number int, before time.Time) {
+		orNull := func(at time.Time) sql.NullTime { return sql.NullTime{Time: at, Valid: !at.IsZero()} }
+		add := func(at time.Time, step string, o Occurrence, before time.Time) {
 			start := t.seen.start
 			if !at.Equal(t.seen.Since) {
 				start = "" // of another start, whose step has it
 			}
 			keys, starts = append(keys, p.rows[i].EntityKey), append(starts, start)
 			since = append(since, string(pq.FormatTimestamp(at)))
-			steps, numbers = append(steps, step), append(numbers, int64(number))
-			left = append(left, sql.NullTime{Time: before, Valid: !before.IsZero()})
+			steps, numbers = append(steps, step), append(numbers, int64(o.Number))
+			due, left = append(due, orNull(o.At)), append(left, orNull(before))
 		}
+		once := Occurrence{Number: 1}
 		for _, at := range t.is.Over {
-			add(at, RecoveredStep, 1, time.Time{})
+			add(at, RecoveredStep, once, time.Time{})
 		}
 		if t.is.Met {
-			add(t.seen.Since, MetStep, 1, time.Time{})
+			add(t.seen.Since, MetStep, once, time.Time{})
 		}
 		for _, d := range t.is.Due {
 			name := p.rule.Rule.Steps[d.Step].Name
-			add(t.seen.Since, name, d.Number, t.is.From)
-			t.memory.fires(name, d.Number)
+			add(t.seen.Since, name, d.Occurrence, t.is.From)
+			t.memory.fires(name, d.Occurrence)
 		}
 		if t.is.Next.IsZero() && len(t.is.Due) > 0 {
 			p.end(i, t.is.Found)
@@ -247,7 +252,7 @@ func (p *page) record(ctx context.Context) error {
 	}
 	recorded, err := pg.Collect(ctx, p.tx, pg.RuleFire.In(p.Schema), []any{
 		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(starts), pq.StringArray(steps),
-		pq.Int64Array(numbers), pq.Array(left),
+		pq.Int64Array(numbers), pq.Array(due), pq.Array(left),
 	}, func(row *sql.Rows, one *bool) error { return row.Scan(one) })
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)

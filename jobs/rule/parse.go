@@ -499,15 +499,10 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	for _, p := range pairs {
 		name, field := p.key.Value, path(at, p.key.Value)
 		lines[field] = p.key.Line
-		if name == "after" && p.value.Kind == yaml.MappingNode {
-			first = append(first, name)
-			s.After, s.Interval = r.interval(p.value, field)
-			continue
-		}
-		if name == "before" && p.value.Kind == yaml.MappingNode {
-			r.wrong(p.value.Line, field, "takes a delay such as 45d. A length that the data hold counts back as "+
-				`after: {interval: "- (...)"}`)
-			first, read = append(first, name), false
+		if p.value.Kind == yaml.MappingNode && r.fromData(&s, p.value, name, field) {
+			if name == "after" || name == "before" {
+				first, read = append(first, name), read && name == "after"
+			}
 			continue
 		}
 		if delays[name] != nil && p.value.Kind == yaml.SequenceNode {
@@ -532,7 +527,7 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 		case name == "times":
 			times, err := strconv.Atoi(text)
 			if s.Times = times; err != nil || times < 1 || times > maxTimes {
-				r.wrong(p.value.Line, field, "%q: want a whole number from 1 to %d", text, maxTimes)
+				r.wrong(p.value.Line, field, "%q: want a whole number from 1 to %d%s", text, maxTimes, instead(name, text))
 			}
 		default:
 			*texts[name] = text
@@ -571,7 +566,11 @@ func instead(field, text string) string {
 			return fmt.Sprintf(". Write %s: %s", field, meant)
 		}
 	}
-	if field == "after" && text != "" && !strings.ContainsAny(text[:1], "-0123456789") {
+	switch {
+	case text == "" || strings.ContainsAny(text[:1], "-0123456789"):
+	case field == "times":
+		return fmt.Sprintf(". For a number of the row write times: {count: %s}", text)
+	case field != "before":
 		return fmt.Sprintf(". For a delay of the row write %s: {interval: \"...\"} with SQL of type interval, such as "+
 			"make_interval(days => %s)", field, text)
 	}
@@ -581,17 +580,75 @@ func instead(field, text string) string {
 // years matches a number of years as other languages write it.
 var years = regexp.MustCompile(`^([0-9]+) ?y(?:rs?)?$`)
 
+// fromData reads what the data of a row hold for a field of a step. Returns false if they hold nothing for it.
+func (r *reader) fromData(s *Step, node *yaml.Node, name, at string) bool {
+	switch name {
+	case "after":
+		s.After, s.Interval = r.interval(node, at)
+	case "before":
+		r.wrong(node.Line, at, "takes a delay such as 45d. A length that the data hold counts back as "+
+			`after: {interval: "- (...)"}`)
+	case "every":
+		s.EveryInterval = r.held(node, at, heldInterval)
+	case "times":
+		s.TimesCount = r.held(node, at, heldCount)
+	default:
+		return false
+	}
+	return true
+}
+
+// holds is a form in which a file says that the data hold a value: its field, an example, and what reads a value that
+// is the same for all rows.
+type holds struct {
+	field, such string
+	constant    func(text string) (value string, ok bool)
+}
+
+var (
+	heldInterval = holds{"interval", "make_interval(days => hold_days)", func(text string) (string, bool) {
+		d, err := ParseDelay(text)
+		return d.String(), err == nil
+	}}
+	heldCount = holds{"count", "max_nags", func(text string) (string, bool) {
+		return text, digits.MatchString(text)
+	}}
+)
+
+// held reads a value that the data of a row hold.
+func (r *reader) held(node *yaml.Node, at string, h holds) (text string) {
+	before := len(r.errs)
+	for _, p := range r.mapping(node, at, []string{h.field}) {
+		text = r.heldText(p.value, at, h)
+	}
+	if text == "" && len(r.errs) == before {
+		r.lacks(node, at, h)
+	}
+	return text
+}
+
+// heldText reads the expression of SQL of such a value.
+func (r *reader) heldText(node *yaml.Node, at string, h holds) string {
+	text, field := r.expressions(node, path(at, h.field), map[string]int{}).String(), at[strings.LastIndex(at, ".")+1:]
+	if value, same := h.constant(text); same {
+		r.wrong(node.Line, path(at, h.field), "%s is the same for all rows: write %s: %s. The field %s takes an "+
+			"expression of SQL, such as %s", text, field, value, h.field, h.such)
+	}
+	return text
+}
+
+// lacks says that the expression of SQL is missing.
+func (r *reader) lacks(node *yaml.Node, at string, h holds) {
+	r.wrong(node.Line, at, "want %s: and an expression of SQL, such as %s", h.field, h.such)
+}
+
 // interval reads a delay that the data hold, and the least delay.
 func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval string) {
 	before := len(r.errs)
-	for _, p := range r.mapping(node, at, []string{"interval", "at-least"}) {
+	for _, p := range r.mapping(node, at, []string{heldInterval.field, "at-least"}) {
 		field := path(at, p.key.Value)
-		if p.key.Value == "interval" {
-			if d, err := ParseDelay(p.value.Value); err == nil {
-				r.wrong(p.value.Line, field, "%s is the same for all rows: write after: %s. An interval is an expression of SQL, "+
-					"such as make_interval(days => hold_days)", p.value.Value, d)
-			}
-			interval = r.expressions(p.value, field, map[string]int{}).String()
+		if p.key.Value == heldInterval.field {
+			interval = r.heldText(p.value, at, heldInterval)
 			continue
 		}
 		var err error
@@ -603,7 +660,7 @@ func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval str
 		}
 	}
 	if interval == "" && len(r.errs) == before {
-		r.wrong(node.Line, at, "want interval: and an expression of SQL, such as make_interval(days => hold_days)")
+		r.lacks(node, at, heldInterval)
 	}
 	return least, interval
 }

@@ -121,10 +121,10 @@ func (t *Timing) Used(step int, since, at time.Time) string {
 }
 
 // used says for each step that has not fired how much of its delay had passed when the row was paused.
-func (r *compiled) used(row Row, fired map[string]int) (list []string) {
-	timing := r.timing.For(row.Lengths, row.Pauses)
+func (r *compiled) used(row Row, fired map[string]Occurrence) (list []string) {
+	timing := r.timing.For(row.Held, row.Pauses)
 	for i, step := range r.Rule.Steps {
-		if fired[step.Name] == 0 && step.Before == (Delay{}) {
+		if fired[step.Name].Number == 0 && step.Before == (Delay{}) {
 			list = append(list, fmt.Sprintf("%s %s", step.Name, timing.Used(i, row.Since, pausedSince(row.Pauses))))
 		}
 	}

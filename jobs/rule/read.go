@@ -92,9 +92,9 @@ func (p *page) read(ctx context.Context, of []int) error {
 			var s seen
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
-			var lengths []sql.NullInt64
-			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large, &s.start, &s.Paused)
-			s.Key, s.There, s.Lengths, s.DoneAt = *key, true, expr.Lengths(lengths), doneAt.Time
+			var held []sql.NullInt64
+			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&held), &payload, &s.large, &s.start, &s.Paused)
+			s.Key, s.There, s.Held, s.DoneAt = *key, true, expr.ReadHeld(held), doneAt.Time
 			s.Counts, s.Since = since.Valid, since.Time.UTC()
 			if payload.Valid {
 				s.payload = json.RawMessage(payload.String)

@@ -26,11 +26,16 @@ type Step struct {
 	// not fire for the row. After is then the least delay, and the zero value means that it is not known. Empty:
 	// the delay is After or Before.
 	Interval string `json:"interval,omitempty"`
-	// Every is the delay from one time that the step fires to the next, counted from the first time. The zero
-	// value means that it fires once.
-	Every Delay `json:"every,omitzero"`
-	// Times is how often a step with Every fires, the first time included. 0: until the row is done.
-	Times int `json:"times,omitempty"`
+	// Every is the delay from one time that the step fires to the next, counted from the first time. EveryInterval is the
+	// same for a row whose data hold it, as SQL of type interval. If it is null, or not longer than nothing, the step
+	// fires once for the row. Without both, it fires once for each row.
+	Every         Delay  `json:"every,omitzero"`
+	EveryInterval string `json:"every_interval,omitempty"`
+	// Times is how often a step fires that repeats, the first time included. 0: until the row is done. TimesCount is the
+	// same for a row whose data hold it, as SQL of a type of whole numbers. If it is null, the step fires until the row
+	// is done. If it is less than 1, the step does not fire.
+	Times      int    `json:"times,omitempty"`
+	TimesCount string `json:"times_count,omitempty"`
 	// Calendar names the calendar of a delay in business time.
 	Calendar string `json:"calendar,omitempty"`
 	// Event is the type of an event to publish.
@@ -48,37 +53,55 @@ type Step struct {
 
 // When describes the time of a step, such as "after 48h" or "before 45d, every 1w, 3 times".
 func (s Step) When() string {
-	text := "after " + s.After.String()
-	if s.Interval != "" {
-		text = "after " + s.Interval
-	}
-	return s.repeating(text)
+	return s.when("after "+s.Interval, s.EveryInterval, s.TimesCount+" times")
 }
 
-// whenFor is When for a row whose data hold a delay, which it says instead of the SQL. Nil: they hold none.
-func (s Step) whenFor(length *expr.Length) string {
-	if s.Interval == "" || length == nil {
-		return s.When()
+// whenFor is When for a row, with the values that its data hold instead of their SQL.
+func (s Step) whenFor(h expr.Held) string {
+	interval, every, times := "after "+s.Interval, "", ""
+	if h.After != nil {
+		interval = h.After.String()
 	}
-	return s.repeating(length.String())
+	if h.Every != nil {
+		if _, repeats := again(*h.Every, false); repeats {
+			every = h.Every.Span()
+		}
+	}
+	if h.Times != nil {
+		times = spoken.Count(*h.Times, "time", "times")
+	}
+	return s.when(interval, every, times)
 }
 
-// repeating describes the time of a step from that of an After.
-func (s Step) repeating(text string) string {
-	if s.Before != (Delay{}) {
+// when describes the time of a step, with these texts for what the data of a row hold.
+func (s Step) when(interval, every, times string) string {
+	text := interval
+	switch {
+	case s.Before != (Delay{}):
 		text = "before " + s.Before.String()
+	case s.Interval == "":
+		text = "after " + s.After.String()
 	}
-	if s.Repeats() {
-		text += ", every " + s.Every.String()
+	if s.Every != (Delay{}) {
+		every = s.Every.String()
+	}
+	if s.TimesCount == "" {
+		times = ""
 	}
 	if s.Times > 0 {
-		text += ", " + spoken.Count(s.Times, "time", "times")
+		times = spoken.Count(s.Times, "time", "times")
+	}
+	if every == "" {
+		return text
+	}
+	if text += ", every " + every; times != "" {
+		text += ", " + times
 	}
 	return text
 }
 
 // Repeats reports whether a step may fire more than once for a row.
-func (s Step) Repeats() bool { return s.Every != Delay{} }
+func (s Step) Repeats() bool { return s.Every != Delay{} || s.EveryInterval != "" }
 
 // business reports whether a step needs a calendar.
 func (s Step) business() bool { return s.After.Business() || s.Before.Business() || s.Every.Business() }

@@ -2,11 +2,13 @@ package rule_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
@@ -424,5 +426,46 @@ func BenchmarkAround(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Whatever lengths the data hold: times of a step come in the order of their numbers, after the first one, and none comes
+// after the last year.
+func TestTheTimesOfAStepThatTheDataHoldNeitherWrapNorGoBack(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, time.March, 27, 9, 0, 0, 0, time.UTC)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	extreme := func() int {
+		return []int{0, 0, 1, -1, 1 + rnd.IntN(40), -rnd.IntN(40), math.MaxInt32, math.MinInt32, rnd.IntN(math.MaxInt32)}[rnd.IntN(9)]
+	}
+	times := func() time.Duration {
+		return []time.Duration{0, 0, time.Microsecond, -time.Microsecond, time.Duration(extreme()) * time.Second, math.MaxInt64 - 807, -math.MaxInt64}[rnd.IntN(7)]
+	}
+	for range 3000 {
+		l, count := expr.Length{Months: extreme(), Days: extreme(), Time: times()}, int64(math.MaxInt64)
+		fields := []string{"", " at 07:30"}[rnd.IntN(2)]
+		s, timing := stepOf(t, "Europe/Berlin", "after: 1h"+fields+`, every: {interval: x}, times: {count: y}`, rule.Calendar{})
+		timing = timing.For([]expr.Held{{Every: &l, Times: &count}}, nil)
+		first, err := timing.Nth(0, since, 1)
+		if err != nil || first.Number != 1 {
+			t.Fatal(first, err)
+		}
+		before, ended := first, false
+		for _, n := range []int{2, 3, 10, 1000, 1_000_000, 500_000_000, 999_999_999} {
+			o, err := timing.Nth(0, since, n)
+			switch {
+			case err != nil, ended && o.Number > 0, o.Number > 0 && (!o.At.After(before.At) || o.At.Year() >= 2200):
+				t.Fatalf("%v%s: #%d is at %s after #%d at %s, %v", l, s.When(), n, o.At, before.Number, before.At, err)
+			case o.Number > 0 && o.At.Before(first.At.Add(time.Duration(n-1)*time.Minute)):
+				t.Fatalf("%v: #%d is at %s, which floods", l, n, o.At)
+			case o.Number > 0:
+				before = o
+			}
+			ended = ended || o.Number == 0
+		}
+		last, next, err := timing.Around(0, since, since.AddDate(1, 0, 0))
+		if err != nil || last.Number == 0 || last.At.After(since.AddDate(1, 0, 0)) || next.Number > 0 && !next.At.After(since.AddDate(1, 0, 0)) {
+			t.Fatalf("%v: around a year later are %+v and %+v, %v", l, last, next, err)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	t := &Timing{}
 	for i, s := range r.Steps {
 		timing := &stepTiming{clocks: zone, first: s.After.move(1), every: s.Every.move(1), limit: maxTimes}
-		timing.interval = s.Interval != ""
+		timing.interval, timing.paced, timing.counted = s.Interval != "", s.EveryInterval != "", s.TimesCount != ""
 		if s.Before != (Delay{}) {
 			timing.first = s.Before.move(-1)
 		}
@@ -71,25 +71,49 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	return t, nil
 }
 
-// For returns the timing for a row with these pauses, the earliest first, and whose data hold these delays, by step. A
-// step whose delay is null there never fires.
+// For returns the timing for a row with these pauses, the earliest first, and whose data hold these values, by step.
+//
+// A step whose delay is null there never fires, nor does one whose number of times is less than 1. A step whose delay
+// between two times is null, or not longer than nothing, fires once. Without a number of times, it fires until the row is
+// done.
 //
 // A pause moves what comes after it later. While it lasts, such a time does not exist. A time of day is then the first
 // one that clocks show outside of a pause.
-func (t *Timing) For(lengths []*expr.Length, pauses []Pause) *Timing {
-	if len(pauses) == 0 && !slices.ContainsFunc(t.steps, func(s *stepTiming) bool { return s.interval }) {
+func (t *Timing) For(list []expr.Held, pauses []Pause) *Timing {
+	holds := func(s *stepTiming) bool { return s.interval || s.paced || s.counted }
+	if len(pauses) == 0 && !slices.ContainsFunc(t.steps, holds) {
 		return t
 	}
 	of := &Timing{}
 	for i, s := range t.steps {
 		step := *s
 		step.pauses = pauses
-		if s.interval {
-			if step.limit = 0; i < len(lengths) && lengths[i] != nil {
-				step.limit, step.length = s.limit, *lengths[i]
+		if holds(s) {
+			var h expr.Held
+			if i < len(list) {
+				h = list[i]
 			}
+			step.hold(h)
 		}
 		of.steps = append(of.steps, &step)
+	}
+	return of
+}
+
+// Since returns the timing for a row for which these occurrences of steps have fired last, by the names of the steps. If
+// the delays of a step that repeats have changed since then, its next times count from that occurrence.
+func (t *Timing) Since(since time.Time, steps []Step, fired map[string]Occurrence) *Timing {
+	of := &Timing{steps: slices.Clone(t.steps)}
+	for i, s := range t.steps {
+		last := fired[steps[i].Name]
+		if !steps[i].Repeats() || last.Number == 0 || last.At.IsZero() {
+			continue
+		}
+		if at, err := s.nth(since, last.Number); err != nil || !at.Equal(last.At) {
+			step := *s
+			step.last = last
+			of.steps[i] = &step
+		}
 	}
 	return of
 }
@@ -116,19 +140,21 @@ func (t *Timing) Nth(step int, since time.Time, number int) (Occurrence, error) 
 // first occurrence. Occurrences for which it has too little do not exist.
 func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, err error) {
 	s := t.steps[step]
-	first, err := t.Nth(step, since, 1)
-	if err != nil || first.Number == 0 || first.At.After(at) {
-		return Occurrence{}, first, err
+	last = s.last
+	from := last.At
+	if last.Number == 0 || last.At.After(at) {
+		if last, err = t.Nth(step, since, 1); err != nil || last.Number == 0 || last.At.After(at) {
+			return Occurrence{}, last, err
+		}
+		from, _ = s.begin(since)
 	}
-	last = first
-	if s.limit > 1 {
-		begin, _ := s.begin(since)
-		most := 2 + (at.Unix()-begin.Unix()+3*daySeconds)/s.every.pace()
-		later := func(n int) bool { // reports whether occurrence n+2 is after the instant
-			is, err := s.nth(since, n+2)
+	if first := last.Number; s.limit > first {
+		most := 1 + (at.Unix()-from.Unix()+3*daySeconds)/s.every.pace()
+		later := func(n int) bool { // reports whether the occurrence n+1 after the first one is after the instant
+			is, err := s.nth(since, first+n+1)
 			return err != nil || is.After(at)
 		}
-		last.Number = 1 + sort.Search(min(int(most), s.limit)-1, later)
+		last.Number += sort.Search(min(int(most), s.limit-first), later)
 		if last.At, err = s.nth(since, last.Number); err != nil {
 			return last, next, err
 		}
@@ -167,7 +193,12 @@ type stepTiming struct {
 	interval bool      // the data hold the delay to the first occurrence; first is its lower bound
 	length   expr.Length
 	every    move // to the next one
+	paced    bool // the data hold every
 	limit    int  // the number of occurrences
+	counted  bool // the data hold limit
+	// last is the last occurrence that has fired, if it does not have the instant that it would have by the delays of
+	// now. Those after it count from it.
+	last     Occurrence
 	timed    bool // occurrences are at a time of day
 	clock    time.Duration
 	earliest func() time.Duration
@@ -179,10 +210,12 @@ const maxTimes = 999_999_999
 
 const daySeconds = int64(day / time.Second)
 
-// move is a Delay in one direction. One field of it is set at most.
+// move is a Delay in one direction, of which one field is set at most. Or it is a length that the data hold: it has
+// months, days and a span that passes after them.
 type move struct {
 	seconds      int64
 	days, months int
+	span         time.Duration
 	workdays     int
 	work         time.Duration
 }
@@ -200,21 +233,88 @@ func (m move) business() bool { return m.workdays != 0 || m.work != 0 }
 
 // pace returns about how many seconds a move takes, at least: n moves take 3 days less at most.
 func (m move) pace() int64 {
-	return m.seconds + daySeconds*int64(m.days+28*m.months+m.workdays) + int64(m.work/time.Second)
+	month := 28
+	if m.months < 0 {
+		month = 31
+	}
+	pace := m.seconds + daySeconds*int64(m.days+month*m.months+m.workdays) + int64((m.work+m.span)/time.Second)
+	if m.span < 0 {
+		pace-- // of a second that is not whole
+	}
+	return pace
+}
+
+// ends reports whether n moves of a length lead beyond lastDue from each instant, or beyond what can be computed.
+func (m move) ends(n int) bool {
+	const far = 2200 * 366
+	most := func(size int64, limit int64) bool { return size != 0 && int64(n) > limit/max(size, -size) }
+	return most(m.pace(), far*daySeconds) || most(int64(m.months), 100*far) || most(int64(m.days), 100*far) ||
+		most(int64(m.span/time.Second), 100*far*daySeconds)
+}
+
+// again returns the move of a length from one time of a step to the next. It is at least minEvery, and whole days in a
+// step with a time of day. Returns false for a length that is not longer than nothing.
+func again(l expr.Length, timed bool) (m move, repeats bool) {
+	m = move{months: l.Months, days: l.Days, span: l.Time}
+	if timed {
+		m.days, m.span = m.days+int(l.Time/day), 0
+		if l.Time%day > 0 {
+			m.days++
+		}
+	}
+	switch pace := m.pace(); {
+	case pace >= int64(minEvery/time.Second):
+		return m, true
+	case pace > 0 || m.months == 0 && m.days == 0 && m.span > 0:
+		return move{span: minEvery}, true
+	}
+	return m, false
+}
+
+// hold takes the values that the data of a row hold.
+func (s *stepTiming) hold(h expr.Held) {
+	if s.counted && h.Times != nil {
+		s.limit = int(min(max(*h.Times, 0), maxTimes))
+	}
+	if s.paced {
+		repeats := false
+		if h.Every != nil {
+			s.every, repeats = again(*h.Every, s.timed)
+		}
+		if !repeats {
+			s.limit = min(s.limit, 1)
+		}
+	}
+	if !s.interval {
+		return
+	}
+	if h.After == nil {
+		s.limit = 0
+		return
+	}
+	s.length = *h.After
 }
 
 // nth returns the instant of an occurrence. The first one counts from since. Those after it count from the first one,
-// or by months from since: a month after January 31, and two.
+// or by months from since: a month after January 31, and two. Those after s.last count from it.
 func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
+	if n == s.last.Number {
+		return s.last.At, nil
+	}
 	from, by := since, s.first
 	next := s.timed // whether the time of day is still to be found
+	goesOn := s.last.Number > 0 && n > s.last.Number
 	switch {
-	case s.monthly():
+	case n > 1 && s.paced && s.every.ends(n-1):
+		return since, errNever
+	case s.monthly() && !goesOn:
 		at = s.addDate(since, s.first.months+(n-1)*s.every.months, 0)
 	case n == 1:
 		at, err = s.begin(since)
 	default:
-		if from, err = s.nth(since, 1); err != nil {
+		if from = s.last.At; goesOn {
+			n -= s.last.Number - 1
+		} else if from, err = s.nth(since, 1); err != nil {
 			return from, err
 		}
 		by, next = s.every, false
@@ -235,11 +335,16 @@ func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
 	if s.timed && err == nil {
 		at, err = s.running(at)
 	}
+	if s.paced && err == nil && !at.Before(lastDue) {
+		return at, errNever
+	}
 	return at.UTC(), err
 }
 
 // monthly reports whether occurrences are counted from since by months.
-func (s *stepTiming) monthly() bool { return s.first.months != 0 && s.every.months != 0 }
+func (s *stepTiming) monthly() bool {
+	return s.first.months != 0 && s.every.months != 0 && s.every == move{months: s.every.months}
+}
 
 // repeated returns the instant of an occurrence after the first one, at the time of day of the step. It counts the
 // days from that of the first one: its time of day may be outside of working hours, and a day may have 23 hours.
@@ -250,16 +355,13 @@ func (s *stepTiming) repeated(first time.Time, n int) (time.Time, error) {
 	}
 	today := clocks.today(first)
 	n--
-	switch m := s.every; {
-	case m.months != 0:
-		today = addMonths(today, n*m.months)
-	case m.workdays != 0:
+	if m := s.every; m.workdays != 0 {
 		var found bool
 		if today, found = s.calendar.workday(today, n*m.workdays); !found {
 			return time.Time{}, ErrNoWork
 		}
-	default:
-		today = today.AddDate(0, 0, n*m.days)
+	} else {
+		today = addMonths(today, n*m.months).AddDate(0, 0, n*m.days)
 	}
 	for range farDays {
 		if s.calendar == nil || s.calendar.opens(today) {
@@ -298,10 +400,12 @@ var errNever = errors.New("the data hold a delay that stands for never")
 // add returns the instant some moves after another one.
 func (s *stepTiming) add(from time.Time, m move, n int) (time.Time, error) {
 	switch {
-	case m.days != 0:
-		return s.addDate(from, 0, n*m.days), nil
-	case m.months != 0:
-		return s.addDate(from, n*m.months, 0), nil
+	case m.days != 0 || m.months != 0 || m.span != 0:
+		if m.days != 0 || m.months != 0 {
+			from = s.addDate(from, n*m.months, n*m.days)
+		}
+		seconds, rest := int64(m.span/time.Second), int64(m.span%time.Second)
+		return time.Unix(from.Unix()+int64(n)*seconds, int64(from.Nanosecond())+int64(n)*rest), nil
 	case m.workdays != 0:
 		return s.calendar.addWorkdays(from, n*m.workdays)
 	case m.work != 0:

@@ -264,7 +264,7 @@ func (s Step) checkTimes() (field, problem string) {
 	switch {
 	case s.Before.At != "" && s.Before == Delay{At: s.Before.At}:
 		return "before", "must be longer than 0s"
-	case !s.Repeats() && s.Times != 0:
+	case !s.Repeats() && (s.Times != 0 || s.TimesCount != ""):
 		return "times", "needs every, such as every: 2d"
 	case !s.Repeats():
 	case s.Every.At != "":

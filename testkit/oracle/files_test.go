@@ -170,6 +170,7 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 		if r.chance(60) {
 			s.times = 1 + r.IntN(6)
 		}
+		r.holds(s)
 	}
 	if s.delay.unit >= businessDays || s.every != nil && s.every.unit >= businessDays {
 		s.calendar = pick(r, calendars)
@@ -183,11 +184,21 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 		}
 	}
 	s.before = s.before && s.delay.n > 0
-	s.event, s.sql, s.job = r.chance(70), r.chance(40), s.every == nil && r.chance(20)
+	s.event, s.sql, s.job = r.chance(70), r.chance(40), !s.repeats() && r.chance(20)
 	s.event = s.event || !s.sql && !s.job
 	rule.steps = append(rule.steps, s)
 	rule.made++
 	rule.repeats[s.name], rule.tells[s.name] = s.repeats(), s.job
+}
+
+// holds lets the data hold how a step repeats.
+func (r *random) holds(s *step) {
+	if r.chance(40) {
+		s.every, s.pace = nil, pick(r, paces)
+	}
+	if r.chance(40) {
+		s.times, s.count = 0, pick(r, counts)
+	}
 }
 
 // edit changes a rule. Its steps keep what they do.
@@ -240,8 +251,12 @@ func (r *random) editStep(rule *theRule) {
 	was := *s
 	switch {
 	case s.repeats() && r.chance(50):
-		if s.times = 0; r.chance(60) {
+		if s.times, s.count = 0, nil; r.chance(60) {
 			s.times = 1 + r.IntN(6)
+		}
+	case s.repeats() && s.calendar == nil && r.chance(50):
+		if s.every, s.pace = nil, pick(r, paces); r.chance(60) {
+			s.every, s.pace = &delay{n: 1 + r.IntN(4), unit: days}, nil
 		}
 	case s.data == nil:
 		s.delay.n = r.amount(s.delay.unit)
@@ -389,6 +404,13 @@ func (r *random) value(column string, at time.Time) any {
 		return interval{time: time.Duration(1+r.IntN(72*60)) * time.Minute, ok: true}
 	case "mins":
 		return 30 + r.IntN(3000)
+	case "pace":
+		return pick(r, []interval{
+			{days: 1, ok: true}, {days: 3, ok: true}, {months: 1, ok: true}, {months: 1, days: -3, ok: true}, {time: 36 * time.Hour, ok: true},
+			{days: 1, time: 90 * time.Minute, ok: true}, {time: 7 * time.Hour, ok: true}, {ok: true}, {days: -2, ok: true}, {months: -1, days: 2, ok: true},
+		})
+	case "nags":
+		return pick(r, []int{-1, 0, 1, 2, 3, 5, 2_000_000_000})
 	case "n":
 		return r.IntN(100)
 	}
@@ -397,7 +419,7 @@ func (r *random) value(column string, at time.Time) any {
 
 var columns = []string{
 	"created_at", "local_at", "due", "ms", "data", "held", "closed_at", "closed_local", "closed_on", "paid", "status", "amount",
-	"tag", "channel_id", "len", "mins", "n",
+	"tag", "channel_id", "len", "mins", "pace", "nags", "n",
 }
 
 // fresh returns the values of a new row.

@@ -59,7 +59,7 @@ func (r *theRule) early() bool {
 		early = early || e.lookup
 	}
 	for _, s := range r.steps {
-		early = early || s.delay.unit != plain || s.at != "" || s.data != nil || s.repeats() && s.every.unit != plain
+		early = early || s.delay.unit != plain || s.at != "" || s.data != nil || s.repeats() && (s.every == nil || s.every.unit != plain) || s.count != nil
 	}
 	return early
 }
@@ -144,6 +144,7 @@ type waiting struct {
 	left    map[string]time.Time   // slots until which a check has left out a step, by step and start of the clock
 	kept    map[string]bool        // those of them that stay so when the row comes again: another step fired then
 	fired   map[string]int         // the last number, by step and start of the clock; "met" is one, too
+	last    map[string]time.Time   // when that was due
 	skipped map[string]int         // the same of steps that do not fire
 	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
 	times   map[string][]time.Time // of steps, as far as they were computed
@@ -204,13 +205,13 @@ func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add
 func (m *model) of(r *theRule, key string) *waiting {
 	w := m.state[r.name][key]
 	if w == nil {
-		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, left: map[string]time.Time{}, kept: map[string]bool{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
+		w = &waiting{fired: map[string]int{}, last: map[string]time.Time{}, skipped: map[string]int{}, left: map[string]time.Time{}, kept: map[string]bool{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
 		m.state[r.name][key] = w
 	}
 	return w
 }
 
-// at returns the nth instant of a step.
+// at returns the nth instant of a step. If the delays have changed since the step fired last, it counts from then.
 func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time, n int) (time.Time, bool) {
 	var l length
 	if s.data != nil {
@@ -218,7 +219,8 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 			return time.Time{}, false
 		}
 	}
-	if s.times > 0 && n > s.times || !s.repeats() && n > 1 {
+	every, most := s.paceOf(m.tables, values), s.most(m.tables, values)
+	if most >= 0 && n > most || every == nil && n > 1 {
 		return time.Time{}, false
 	}
 	pauses, _ := values[r.held()].([]span)
@@ -227,11 +229,32 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 		pauses, stands = pauses[:last], pauses[last].from
 	}
 	key := fmt.Sprint(s.name, since.UnixMicro(), l, pauses)
-	for len(w.times[key]) < n {
-		w.times[key] = append(w.times[key], s.nth(since, l, len(w.times[key])+1, r.zone, pauses))
+	if every != nil {
+		key += fmt.Sprint(every.n, every.unit, every.of)
 	}
-	at := w.times[key][n-1]
+	nth := func(n int) time.Time {
+		for len(w.times[key]) < n {
+			w.times[key] = append(w.times[key], s.nth(since, l, every, len(w.times[key])+1, r.zone, pauses))
+		}
+		return w.times[key][n-1]
+	}
+	at := nth(n)
+	if from := w.goesOn(s, since); every != nil && from > 0 && n >= from {
+		if last := w.last[name(s, since)]; !nth(from).Equal(last) {
+			if at = last; n > from {
+				at = s.goOn(last, *every, n-from, r.zone, pauses)
+			}
+		}
+	}
 	return at, stands.IsZero() || at.Before(stands)
+}
+
+// goesOn returns the number from which the times of a step count that has fired. 0: from the first one.
+func (w *waiting) goesOn(s *step, since time.Time) int {
+	if !s.repeats() {
+		return 0
+	}
+	return w.fired[name(s, since)]
 }
 
 // held names the column of a row, which no table has, with the pauses of a rule.
@@ -262,7 +285,7 @@ func (m *model) holds(old, values row, now time.Time) {
 
 // due returns the number of a step that fires at a check, and its instant.
 func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time.Time) (n int, at time.Time, found bool) {
-	for i := 1; ; i++ {
+	for i := max(w.goesOn(s, since), 1); ; i++ {
 		next, ok := m.at(r, w, s, values, since, i)
 		if !ok || m.ceil(next).After(now) {
 			break
@@ -295,7 +318,7 @@ func (w *waiting) mayFire(name string, n int, slot time.Time) bool {
 func (m *model) latest(r *theRule, w *waiting, values row, since time.Time) (latest *step) {
 	var last time.Time
 	for _, s := range r.steps {
-		for n := 1; ; n++ {
+		for n := max(w.goesOn(s, since), 1); ; n++ {
 			at, ok := m.at(r, w, s, values, since, n)
 			if !ok || m.ceil(at).After(w.came) {
 				break
@@ -546,8 +569,8 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	moved := had != has || has && !before.Equal(since)
 	moved = moved || r.changes() && changed.changes(old, values)
 	for _, s := range r.steps {
-		if s.data != nil {
-			moved = moved || s.data.changes(old, values)
+		for _, e := range []*expression{s.data, s.pace, s.count} {
+			moved = moved || e != nil && e.changes(old, values)
 		}
 	}
 	finds := func(list []*expression) bool { // whether a lookup may find something else
@@ -786,7 +809,7 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 			break
 		}
 		if n, at, found := m.due(r, w, s, values, since, now); found {
-			w.fired[name(s, since)], w.zone = n, r.zone.String()
+			w.fired[name(s, since)], w.last[name(s, since)], w.zone = n, at, r.zone.String()
 			if r.recovered && w.starts[since.UnixMicro()] == nil {
 				w.starts[since.UnixMicro()] = &start{since: since}
 			}
@@ -814,8 +837,8 @@ func (m *model) spreads(r *theRule, w *waiting, values row, since, now time.Time
 // leave leaves out the steps that had passed when a row came, and did not fire.
 func (m *model) leave(r *theRule, w *waiting, values row, since time.Time, fires bool) {
 	for _, s := range r.steps {
-		n := 0
-		for at, ok := m.at(r, w, s, values, since, 1); ok && !m.ceil(at).After(w.came); at, ok = m.at(r, w, s, values, since, n+1) {
+		n := max(w.goesOn(s, since), 1) - 1
+		for at, ok := m.at(r, w, s, values, since, n+1); ok && !m.ceil(at).After(w.came); at, ok = m.at(r, w, s, values, since, n+1) {
 			n++
 		}
 		if n > w.fired[name(s, since)] {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 const schema = `create table shop.o (
 		id %s primary key, created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
 		closed_at timestamptz, closed_local timestamp, closed_on date, paid boolean, status text, amount int, tag text,
-		channel_id int, len interval, mins int, n int%s);
+		channel_id int, len interval, mins int, pace interval, nags int, n int%s);
 	create table shop.channel (id int primary key, minutes int, live boolean);
 	create table shop.payment (o_id %[1]s, at timestamptz);
 	create table shop.beat (o_id %[1]s, at timestamptz);

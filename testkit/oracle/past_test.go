@@ -21,12 +21,12 @@ func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, count
 		if !ok || !about || since.Before(from) || !since.Before(to) {
 			continue
 		}
-		w, times := m.of(r, key), len(fired)
+		w, times := &waiting{times: map[string][]time.Time{}}, len(fired)
 		waits := false
 		for i, s := range r.steps {
 			_, ok := m.at(r, w, s, values, since, 1)
 			waits = waits || ok
-			m.pastOf(r, s, key, values, since, now, &fired, &counts[i])
+			m.pastOf(r, w, s, key, values, since, now, &fired, &counts[i])
 		}
 		doneAt, hasDone, doneNow := m.done(r, values, now)
 		alarmed := len(fired) > times
@@ -62,8 +62,8 @@ func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, count
 	return fired, counts
 }
 
-func (m *model) pastOf(r *theRule, s *step, key string, values row, since, now time.Time, fired *[]string, c *backtest.Counts) {
-	w := m.of(r, key)
+// pastOf counts a row at a step. The waiting row has fired nothing: the test on the past does not know what the engine has.
+func (m *model) pastOf(r *theRule, w *waiting, s *step, key string, values row, since, now time.Time, fired *[]string, c *backtest.Counts) {
 	doneAt, hasDone, doneNow := m.done(r, values, now)
 	if _, ok := m.at(r, w, s, values, since, 1); !ok {
 		return // it never fires for the row

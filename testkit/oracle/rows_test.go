@@ -90,6 +90,7 @@ type expression struct {
 	// holds returns whether a condition is true. known is false if it is null.
 	holds  func(t *tables, r row) (value, known bool)
 	length func(t *tables, r row) length
+	count  func(t *tables, r row) (n int, ok bool)
 }
 
 func instantOf(v any, zone *time.Location) (time.Time, bool) {
@@ -307,3 +308,32 @@ var lengths = []*expression{
 		},
 	},
 }
+
+// paces are the delays between the times of a step that data hold, and counts the numbers of times.
+var (
+	paces = []*expression{
+		{sql: "pace", cols: []string{"pace"}, length: func(_ *tables, r row) length {
+			l, _ := r["pace"].(interval)
+			return length(l)
+		}},
+		{sql: "make_interval(mins => held)", cols: []string{"held"}, length: func(_ *tables, r row) length {
+			d, ok := minutes(r, "held")
+			return length{time: d, ok: ok}
+		}},
+		lengths[2],
+	}
+	counts = []*expression{
+		{sql: "nags", cols: []string{"nags"}, count: func(_ *tables, r row) (int, bool) {
+			n, ok := r["nags"].(int)
+			return n, ok
+		}},
+		{
+			sql: "(select c.minutes / 300 from shop.channel c where c.id = o.channel_id)", lookup: true, cols: []string{"channel_id"},
+			count: func(t *tables, r row) (int, bool) {
+				id, _ := r["channel_id"].(int)
+				n, ok := t.channels[id].minutes.(int)
+				return n / 300, ok
+			},
+		},
+	}
+)

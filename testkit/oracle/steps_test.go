@@ -15,6 +15,7 @@ const (
 	days                      // by the clocks of the rule
 	weeks                     // by the clocks of the rule
 	monthly                   // by the clocks of the rule
+	held                      // n times a length that the data hold
 	businessDays              // of a calendar
 	businessHours             // n minutes of a calendar
 )
@@ -23,6 +24,7 @@ const (
 type delay struct {
 	n    int
 	unit unit
+	of   length // with held
 }
 
 func (d delay) String() string {
@@ -73,7 +75,9 @@ type step struct {
 	data     *expression
 	atLeast  time.Duration
 	every    *delay
+	pace     *expression // the data hold every
 	times    int
+	count    *expression // the data hold times
 	calendar *calendar
 	event    bool
 	sql      bool
@@ -99,6 +103,12 @@ func (s *step) text(rule string) string {
 		fmt.Fprintf(&b, "      - %s: %s%s\n", word, s.delay, at)
 	}
 	fmt.Fprintf(&b, "        name: %s\n", s.name)
+	if s.pace != nil {
+		fmt.Fprintf(&b, "        every: {interval: %q}\n", s.pace.sql)
+	}
+	if s.count != nil {
+		fmt.Fprintf(&b, "        times: {count: %q}\n", s.count.sql)
+	}
 	if s.every != nil {
 		fmt.Fprintf(&b, "        every: %s\n", s.every)
 	}
@@ -124,49 +134,94 @@ func (s *step) text(rule string) string {
 }
 
 // repeats reports whether a step may fire more than once.
-func (s *step) repeats() bool { return s.every != nil }
+func (s *step) repeats() bool { return s.every != nil || s.pace != nil }
 
 // looks reports whether another table moves the step.
-func (s *step) looks() bool { return s.data != nil && s.data.lookup }
+func (s *step) looks() bool {
+	return slices.ContainsFunc([]*expression{s.data, s.pace, s.count}, func(e *expression) bool { return e != nil && e.lookup })
+}
+
+// paceOf returns the delay from one time to the next for a row. Nil: there is no next one.
+func (s *step) paceOf(t *tables, values row) *delay {
+	if s.pace == nil {
+		return s.every
+	}
+	l := s.pace.length(t, values)
+	if s.at != "" { // whole days
+		for ; l.time > 0; l.time -= day {
+			l.days++
+		}
+		l.time = 0
+	}
+	if !l.ok || time.Duration(28*l.months+l.days)*day+l.time <= 0 {
+		return nil
+	}
+	return &delay{n: 1, unit: held, of: l}
+}
+
+// most returns how often a step may fire for a row. Negative: until the row is done.
+func (s *step) most(t *tables, values row) int {
+	if s.count != nil {
+		n, ok := s.count.count(t, values)
+		if !ok {
+			return -1
+		}
+		return max(n, 0)
+	}
+	if s.times > 0 {
+		return s.times
+	}
+	return -1
+}
 
 // nth returns the nth instant of a step, from 1. pauses are those of the row, all of which have ended.
-func (s *step) nth(since time.Time, data length, n int, zone *time.Location, pauses []span) time.Time {
-	if s.every == nil || n == 1 {
+func (s *step) nth(since time.Time, data length, every *delay, n int, zone *time.Location, pauses []span) time.Time {
+	if every == nil || n == 1 {
 		return s.timeOfDay(s.later(since, s.first(since, data, zone), s.delay.unit, pauses), zone, pauses)
 	}
-	clocks := zone
-	if s.calendar != nil {
-		clocks = s.calendar.zone
-	}
-	e := *s.every
-	e.n *= n - 1
-	if s.data == nil && s.delay.unit == monthly && e.unit == monthly { // counted from since
+	byMonths := every.unit == monthly || every.unit == held && every.of == length{months: every.of.months, ok: true}
+	if s.data == nil && s.delay.unit == monthly && byMonths { // counted from since
 		d := s.delay.n
 		if s.before {
 			d = -d
 		}
-		return s.timeOfDay(s.later(since, instant(months(shows(since, zone), d+e.n), zone), plain, pauses), zone, pauses)
-	}
-	first := s.nth(since, data, 1, zone, pauses)
-	if s.at != "" {
-		date := midnight(shows(first, clocks))
-		switch e.unit {
-		case days:
-			date = date.AddDate(0, 0, e.n)
-		case weeks:
-			date = date.AddDate(0, 0, 7*e.n)
-		case monthly:
-			date = months(date, e.n)
-		case businessDays:
-			date = s.calendar.daysOn(date, e.n)
+		e := (n - 1) * every.n
+		if every.unit == held {
+			e *= every.of.months
 		}
-		for s.calendar != nil && !s.calendar.works(date) {
-			date = date.Add(day)
-		}
-		at := instant(date.Add(timeOfDay(s.at)), clocks)
-		return s.timeOfDay(s.later(first, at, e.unit, pauses), zone, pauses)
+		return s.timeOfDay(s.later(since, instant(months(shows(since, zone), d+e), zone), plain, pauses), zone, pauses)
 	}
-	return s.later(first, s.add(first, e, zone), e.unit, pauses)
+	return s.goOn(s.nth(since, data, every, 1, zone, pauses), *every, n-1, zone, pauses)
+}
+
+// goOn returns the nth instant after one of a step.
+func (s *step) goOn(first time.Time, e delay, n int, zone *time.Location, pauses []span) time.Time {
+	clocks := zone
+	if s.calendar != nil {
+		clocks = s.calendar.zone
+	}
+	e.n *= n
+	if s.at == "" {
+		return s.later(first, s.add(first, e, zone), e.unit, pauses)
+	}
+	date := midnight(shows(first, clocks))
+	switch e.unit {
+	case days:
+		date = date.AddDate(0, 0, e.n)
+	case weeks:
+		date = date.AddDate(0, 0, 7*e.n)
+	case monthly:
+		date = months(date, e.n)
+	case held:
+		date = months(date, e.n*e.of.months).AddDate(0, 0, e.n*e.of.days)
+	case businessDays:
+		date = s.calendar.daysOn(date, e.n)
+	}
+	for s.calendar != nil && !s.calendar.works(date) {
+		date = date.Add(day)
+	}
+	at := instant(date.Add(timeOfDay(s.at)), clocks)
+	return s.timeOfDay(s.later(first, at, e.unit, pauses), zone, pauses)
 }
 
 // later returns the first instant at or after another one at which the clock of a row has run as long from its start as
@@ -244,6 +299,11 @@ func (s *step) add(at time.Time, d delay, zone *time.Location) time.Time {
 		return instant(shows(at, zone).AddDate(0, 0, 7*d.n), zone)
 	case monthly:
 		return instant(months(shows(at, zone), d.n), zone)
+	case held:
+		if d.of.months != 0 || d.of.days != 0 {
+			at = instant(months(shows(at, zone), d.n*d.of.months).AddDate(0, 0, d.n*d.of.days), zone)
+		}
+		return at.Add(time.Duration(d.n) * d.of.time)
 	case businessDays:
 		return s.calendar.addDays(at, d.n)
 	case businessHours:

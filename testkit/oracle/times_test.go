@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -50,19 +51,21 @@ func compareInstants(t *testing.T, seed uint64) {
 		for n, s := range of.steps {
 			for range 10 {
 				since, data := r.time(), length{}
-				lengths := make([]*expr.Length, len(of.steps))
+				held := make([]expr.Held, len(of.steps))
 				if s.data != nil {
 					data = length{months: r.IntN(3), days: r.IntN(40), time: time.Duration(r.IntN(3000)) * time.Minute, ok: true}
-					lengths[n] = &expr.Length{Months: data.months, Days: data.days, Time: data.time}
+					held[n].After = &expr.Length{Months: data.months, Days: data.days, Time: data.time}
 				}
 				number := 1
 				if s.repeats() {
 					number += r.IntN(max(s.times, 4))
 				}
+				every, most, h := r.repetitions(s)
+				held[n].Every, held[n].Times = h.Every, h.Times
 				pauses, list := r.pauses(since)
-				want := s.nth(since, data, number, of.zone, pauses)
-				got, err := timing.For(lengths, list).Nth(n, since, number)
-				if err == nil && (s.times > 0 && number > s.times) != (got.Number == 0) || err == nil && got.Number > 0 && !got.At.Equal(want) {
+				want := s.nth(since, data, every, number, of.zone, pauses)
+				got, err := timing.For(held, list).Nth(n, since, number)
+				if err == nil && (number > most) != (got.Number == 0) || err == nil && got.Number > 0 && !got.At.Equal(want) {
 					t.Errorf("%s (%s), number %d: %s of %s, want %s. The clocks of the rule are %s\n%s\n%s\n%v", s.name, stamp(since), number,
 						stamp(got.At), shows(since, of.zone), stamp(want), of.zone, s.text(of.name), calendarText(s), pauses)
 				}
@@ -72,6 +75,35 @@ func compareInstants(t *testing.T, seed uint64) {
 			}
 		}
 	}
+}
+
+// repetitions returns random values for a step that the data of a row hold, in both forms: the delay between its times,
+// which is nil if it fires once, and their number.
+func (r *random) repetitions(s *step) (every *delay, most int, h expr.Held) {
+	own := *s
+	if s.pace != nil {
+		l := length{months: r.IntN(3), days: r.IntN(40) - 20, time: time.Duration(r.IntN(3000)) * time.Minute, ok: r.chance(80)}
+		own.pace = &expression{length: func(*tables, row) length { return l }}
+		if l.ok {
+			h.Every = &expr.Length{Months: l.months, Days: l.days, Time: l.time}
+		}
+	}
+	if s.count != nil {
+		n, ok := r.IntN(8)-1, r.chance(80)
+		own.count = &expression{count: func(*tables, row) (int, bool) { return n, ok }}
+		if ok {
+			times := int64(n)
+			h.Times = &times
+		}
+	}
+	every = own.paceOf(nil, nil)
+	if most = own.most(nil, nil); most < 0 {
+		most = math.MaxInt32
+	}
+	if every == nil {
+		most = min(most, 1)
+	}
+	return every, most, h
 }
 
 // pauses returns random pauses near an instant, the earliest first, in both forms.

@@ -29,9 +29,13 @@ type RuleStep struct {
 	After    string `json:"after"`    // empty: Before or Interval is set. With Interval, the least delay
 	Before   string `json:"before"`   // empty: After or Interval is set
 	Interval string `json:"interval"` // the SQL of a delay that the data hold; empty: none
-	Every    string `json:"every"`    // empty: the step fires once
-	Times    int    `json:"times"`    // 0: a step with Every fires until the row is done
+	Every    string `json:"every"`    // empty: the step fires once, or EveryInterval is set
+	Times    int    `json:"times"`    // 0: a step that repeats fires until the row is done, or as TimesCount says
 	Calendar string `json:"calendar"` // empty: plain time
+
+	EveryInterval string `json:"every_interval"` // the SQL of Every, if the data hold it; empty: they do not
+	TimesCount    string `json:"times_count"`    // the SQL of Times, if the data hold it; empty: they do not
+
 	// the type of the event; of event, sql, job and notify one is set, the others are empty
 	Event  string `json:"event"`
 	SQL    string `json:"sql"`    // the statement
@@ -105,6 +109,7 @@ func NewRule(s rulestore.Status) Rule {
 func newRuleStep(s rule.Step) RuleStep {
 	v := RuleStep{
 		Name: s.Name, When: s.When(), After: s.After.String(), Interval: s.Interval, Times: s.Times, Calendar: s.Calendar,
+		EveryInterval: s.EveryInterval, TimesCount: s.TimesCount,
 		Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: s.Receiver, Text: s.Text, To: s.To, HTML: s.HTML, Digest: s.Digest,
 	}
 	if s.Interval != "" && s.After == (rule.Delay{}) {
@@ -113,7 +118,7 @@ func newRuleStep(s rule.Step) RuleStep {
 	if s.Before != (rule.Delay{}) {
 		v.After, v.Before = "", s.Before.String()
 	}
-	if s.Repeats() {
+	if s.Every != (rule.Delay{}) {
 		v.Every = s.Every.String()
 	}
 	if s.Calendar != "" {
