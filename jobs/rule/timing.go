@@ -74,8 +74,8 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 // For returns the timing for a row with these pauses, the earliest first, and whose data hold these values, by step.
 //
 // A step whose delay is null there never fires, nor does one whose number of times is less than 1. A step whose delay
-// between two times is null, or not longer than nothing, fires once. Without a number of times, it fires until the row is
-// done.
+// between two times is null, or not longer than nothing, fires once. Without a number of times, it fires until the row
+// is done.
 //
 // A pause moves what comes after it later. While it lasts, such a time does not exist. A time of day is then the first
 // one that clocks show outside of a pause.
@@ -100,8 +100,8 @@ func (t *Timing) For(list []expr.Held, pauses []Pause) *Timing {
 	return of
 }
 
-// Since returns the timing for a row for which these occurrences of steps have fired last, by the names of the steps. If
-// the delays of a step that repeats have changed since then, its next times count from that occurrence.
+// Since returns the timing for a row for which these occurrences of steps have fired last, by the names of the steps.
+// If the delays of a step that repeats have changed since then, its next times count from that occurrence.
 func (t *Timing) Since(since time.Time, steps []Step, fired map[string]Occurrence) *Timing {
 	of := &Timing{steps: slices.Clone(t.steps)}
 	for i, s := range t.steps {
