@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -246,12 +247,16 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	body, err := json.Marshal(content)
-	if err != nil {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false) // services bound the bytes of a request
+	if err := enc.Encode(content); err != nil {
 		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
 	key, _ := user(w.to)
-	out := egress.Message{ID: m.ID, ContentType: "application/json", Body: body, Method: w.method, Secret: key}
+	out := egress.Message{
+		ID: m.ID, ContentType: "application/json", Body: bytes.TrimSpace(body.Bytes()), Method: w.method, Secret: key,
+	}
 	if w.scheme != "" {
 		out.Authorization = w.scheme + " " + key
 	}
