@@ -64,18 +64,18 @@ func newStatusError(to *url.URL, secret string, resp *http.Response) *StatusErro
 }
 
 // The shortest part of a path or a query that is hidden by itself, and the longest that is
-// recognised at the end of what is shown. A capability is not shorter than the one.
+// recognised at the end of what is shown. A capability is not shorter than the one: a token of Gotify has 15 characters.
 const (
-	minCapability = 16
+	minCapability = 15
 	maxCapability = 1 << 10
 )
 
 // capabilities returns what replaces a secret, and each part of a URL, that an answer must not tell readers of its
 // error: a service often quotes the path that it does not know.
 func capabilities(of *url.URL, secret string) *strings.Replacer {
-	texts := []string{of.RequestURI(), of.EscapedPath(), of.Path, of.RawQuery}
+	texts := []string{of.RequestURI(), of.EscapedPath(), of.Path, of.RawQuery, secret}
 	whole := len(texts)
-	texts = append(append(texts, secret), strings.Split(of.Path, "/")...)
+	texts = append(texts, strings.Split(of.Path, "/")...)
 	for _, list := range of.Query() {
 		texts = append(texts, list...)
 	}

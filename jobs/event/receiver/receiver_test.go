@@ -427,17 +427,17 @@ func TestAnErrorShowsNoSecretOfTheAddress(t *testing.T) {
 // Some services quote the key or the whole request that they refuse.
 func TestAnErrorShowsNoKeyThatTheAnswerQuotes(t *testing.T) {
 	t.Parallel()
-	const secret = "s3cr3ts3cr3ts3cr3t"
+	const secret = "As3cr3ts3cr3ts3" // as long as a token of Gotify
 	quoting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body map[string]any
 		_ = json.NewDecoder(req.Body).Decode(&body)
 		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = fmt.Fprint(w, "wrong key: ", req.Header.Get("Authorization"), body["routing_key"], body["token"], req.URL.Path)
+		_, _ = fmt.Fprint(w, "wrong key: ", req.Header.Get("Authorization"), body["routing_key"], body["token"], req.URL.Path, req.URL.Query()["token"])
 	}))
 	t.Cleanup(quoting.Close)
 	for _, address := range []string{
 		"opsgenie+http://KEY@HOST", "matrix+http://KEY@HOST/!a:HOST", "pagerduty+http://KEY@HOST", "pushover+http://KEY@HOST/u",
-		"telegram+http://1:KEY@HOST/1",
+		"telegram+http://1:KEY@HOST/1", "gotify+http://HOST/KEY",
 	} {
 		to := strings.NewReplacer("KEY", secret, "HOST", quoting.Listener.Addr().String()).Replace(address)
 		_, err := open(t, to, loopback).Send(t.Context(), text("1", "x"))
