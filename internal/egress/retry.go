@@ -64,7 +64,8 @@ func newStatusError(to *url.URL, secret string, resp *http.Response) *StatusErro
 }
 
 // The shortest part of a path or a query that is hidden by itself, and the longest that is
-// recognised at the end of what is shown. A capability is not shorter than the one: a token of Gotify has 15 characters.
+// recognised at the end of what is shown. A capability is not shorter than the one: a token of Gotify has 15
+// characters.
 const (
 	minCapability = 15
 	maxCapability = 1 << 10

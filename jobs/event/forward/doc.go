@@ -15,9 +15,10 @@
 // A destination gets each event at least once. It gets an event again, with the same ID, if a forwarder dies between
 // the event and its record. Events of one subject arrive in order.
 //
-// If a destination accepts nothing, the forwarder tries again after a pause, which grows from a second to a
-// minute. It is as long as the header Retry-After asks for, a minute at most. If it accepts other events, or says that it refuses an event for what is in it ([event.ErrRefused]), the
-// forwarder writes the refused event into a list, table event_dead. Later events of its subject wait behind it in the
-// list, and those of other subjects go on. The event is tried again after pauses that grow to 10 minutes, for ever or
-// until a limit. Then it is a dead letter; see package deadletter.
+// If a destination accepts nothing, the forwarder tries again after a pause, which grows from a second to a minute. It
+// is as long as the header Retry-After asks for, a minute at most. If it accepts other events, or says that it refuses
+// an event for what is in it ([event.ErrRefused]), the forwarder writes the refused event into a list, table
+// event_dead. Later events of its subject wait behind it in the list, and those of other subjects go on. The event is
+// tried again after pauses that grow to 10 minutes, for ever or until a limit. Then it is a dead letter; see package
+// deadletter.
 package forward
