@@ -232,7 +232,7 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 		t.Skip("this needs psql: apt-get install postgresql-client")
 	}
 	binary := filepath.Join(t.TempDir(), "prescient")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/prescient")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, "../cmd/prescient")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
