@@ -84,3 +84,22 @@ func TestACancelOfAnEntityAndEnqueueManyNeverDeadlock(t *testing.T) {
 		}
 	}
 }
+
+// A slice of an array, and what jsonb or a client builds, may begin with another subscript than 1.
+func TestEnqueueManyTakesArraysThatBeginWithAnySubscript(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ jobs, items string }{
+		{"[0:2]={a,a,a}", `{"","",null}`},
+		{"{a,a,a}", `[7:9]={"","",null}`},
+		{"[-1:1]={a,a,a}", `[0:2]={"","",null}`},
+	} {
+		db := pgtest.New(t)
+		exec(t, db, "select prescient.enqueue('a', 'order', '1', check_at => now() + interval '1 day')")
+		got := get[string](t, db, `
+			select inserted || ' inserted, ' || kept || ' kept'
+			from prescient.enqueue_many($1, '{order,order,order}', '{1,2,3}', $2, array_fill(now() + interval '1 day', '{3}'))`, test.jobs, test.items)
+		if got != "2 inserted, 1 kept" {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+}

@@ -176,7 +176,7 @@ begin
             if kept = 0 then
                 return;
             end if;
-            if nameless < (select count(*) from generate_subscripts(job_execs, 1) as nth where item_keys[nth] is null) then
+            if nameless < (select count(*) from unnest(job_execs, item_keys) as g (job_exec, item_key) where g.item_key is null) then
                 perform prescient.raise_suppressed('the insert of an anonymous row');
             end if;
             select array_agg(g.nth), array_agg(g.nth) filter (where f.next_check_at < first)
