@@ -16,8 +16,7 @@ import (
 )
 
 // ErrAddress is the error of an address that neither is public nor in Config.Allow.
-var ErrAddress = errors.New("the address is private, link-local or otherwise special, " +
-	"and the configuration (events.allowed_networks) does not allow it")
+var ErrAddress = errors.New("the address is private, link-local or otherwise special")
 
 // azure is where Azure answers its virtual machines, beside the link-local address: metadata in the
 // public range.
@@ -84,10 +83,25 @@ func control(allow []netip.Prefix) func(network, address string, _ syscall.RawCo
 	)
 	return func(network, address string, conn syscall.RawConn) error {
 		if err := guardian.Safe(network, address, conn); err != nil {
-			return fmt.Errorf("%w: %w", ErrAddress, err)
+			to, parseErr := netip.ParseAddrPort(address)
+			if parseErr != nil {
+				return fmt.Errorf("%w: %w", ErrAddress, err)
+			}
+			return fmt.Errorf("%w: %s is not allowed. To allow it, add %s to events.allowed_networks", ErrAddress, to.Addr(),
+				Networks(to.Addr()))
 		}
 		return nil
 	}
+}
+
+// Networks returns addresses as events.allowed_networks lists them.
+func Networks(addresses ...netip.Addr) string {
+	list := make([]string, len(addresses))
+	for i, a := range addresses {
+		a = a.Unmap().WithZone("")
+		list[i] = netip.PrefixFrom(a, a.BitLen()).String()
+	}
+	return strings.Join(list, ", ")
 }
 
 // CheckURL refuses a URL that Post cannot send to: it must be http or https, with one host.

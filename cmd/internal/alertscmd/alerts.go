@@ -3,6 +3,7 @@
 package alertscmd
 
 import (
+	"errors"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -12,12 +13,14 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -70,8 +73,9 @@ one job, a destination, a consumer or a receiver, a slash and its name. "alerts 
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Finding, a.For = args[0], duration.Text(span)
 			if span > 0 {
-				if err := checkBecause(a.Because); err != nil {
-					return err
+				_, err := health.Named(a.Finding)
+				if because := checkBecause(a.Because); because != nil {
+					return exit.Usagef("%w", errors.Join(because, err))
 				}
 			}
 			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {

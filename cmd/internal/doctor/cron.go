@@ -289,7 +289,10 @@ func Environment(here, cron []config.Entry, crontabs []Crontab, binary string) [
 	var differ, origins []string
 	for _, e := range here {
 		if value, known := there[e.Key]; value != e.Value && (known || e.Origin != "default") { // its section covers a job
-			differ = append(differ, fmt.Sprintf("%s (%s)", e.Key, e.Origin))
+			name := fmt.Sprintf("%s (%s)", entryOf(e.Key), e.Origin)
+			if !slices.Contains(differ, name) {
+				differ = append(differ, name)
+			}
 			origins = append(origins, e.Origin)
 		}
 	}
@@ -313,6 +316,15 @@ func Environment(here, cron []config.Entry, crontabs []Crontab, binary string) [
 	}
 	f.Name = "environment"
 	return []Finding{f}
+}
+
+// entryOf returns the entry of a list that a setting belongs to, as receivers[ops] of receivers[ops].url, or else the
+// setting.
+func entryOf(key string) string {
+	if end := strings.LastIndex(key, "]."); end > 0 {
+		return key[:end+1]
+	}
+	return key
 }
 
 // named returns the configuration files that crontabs name, without duplicates.

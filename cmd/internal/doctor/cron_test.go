@@ -145,12 +145,13 @@ func TestWhatCronWouldNotSeeIsFound(t *testing.T) {
 		{Key: "run.page", Value: "2000", Origin: "default"},
 		{Key: "sql_jobs[a].page", Value: "1000", Origin: "default"},
 		{Key: "sql_jobs[a].name", Value: "a", Origin: "file shop.yaml"},
+		{Key: "sql_jobs[a].query", Value: "select 1", Origin: "file shop.yaml"},
 	}
 	bare := []config.Entry{{Key: "database.url", Origin: "default"}, {Key: "run.page", Value: "2000", Origin: "default"}}
 	if found := Environment(here, here, nil, "orders"); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}
-	if found := Environment(here, bare, nil, "orders"); !has(found, "environment", Note, "database.url (environment PRESCIENT_DATABASE_URL), sql_jobs[a].name (file shop.yaml)") {
+	if found := Environment(here, bare, nil, "orders"); !has(found, "environment", Note, "database.url (environment PRESCIENT_DATABASE_URL), sql_jobs[a] (file shop.yaml)") {
 		t.Errorf("%+v", found)
 	}
 	file := []config.Entry{

@@ -297,6 +297,9 @@ func printExamined(f *factory.Factory, view doctorView) error {
 	}
 	var rows []table.Row // pairs, so that nothing is cut
 	for _, s := range view.Settings {
+		if strings.HasSuffix(s.Key, "].name") { // the other settings of the entry have it in their keys
+			continue
+		}
 		seen := "cron sees it"
 		if !s.Cron {
 			seen = "cron does not see it"

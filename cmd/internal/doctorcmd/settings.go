@@ -59,7 +59,7 @@ func forbidden(ctx context.Context, f *factory.Factory, what string, to *url.URL
 		host += fmt.Sprintf(" (%s)", strings.Join(texts(addresses), ", "))
 	}
 	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: "+
-		"nothing is sent there. Add the address to events.allowed_networks", what, host)
+		"nothing is sent there. To allow it, add %s to events.allowed_networks", what, host, egress.Networks(addresses...))
 }
 
 func texts(addresses []netip.Addr) (list []string) {

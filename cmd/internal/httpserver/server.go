@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -207,6 +208,10 @@ func (s *Server) startListening(ctx context.Context, health, content http.Handle
 	}
 	mux.Handle("/", content)
 	_, shutdown, err := web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("serve HTTP: %w: another process listens there, perhaps another serve or daemon. End it, or "+
+			"choose another address with --listen or server.listen", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/mail"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,16 +163,58 @@ func (m *mailer) dial(ctx context.Context) gomail.DialContextFunc {
 
 // explain adds event.ErrRefused if the server has refused this mail, and may take others.
 func (m *mailer) explain(err error) error {
-	err = fmt.Errorf("send mail by %s: %w", m.host, err)
 	failed, is := errors.AsType[*gomail.SendError](err)
 	switch {
 	case !is || failed.ErrorCode() == 0: // the server has not answered
-		return err
+		return advised(fmt.Errorf("send mail by %s: %w", m.host, err))
+	}
+	err = fmt.Errorf("send mail by %s: %s", m.host, answerOf(failed))
+	switch {
 	case failed.Reason == gomail.ErrSMTPRcptTo: // also 4xx: a full mailbox stops no mail to others
 	case failed.IsTemp() || failed.Reason != gomail.ErrSMTPData && failed.Reason != gomail.ErrSMTPDataClose:
 		return err
 	}
 	return fmt.Errorf("%w: %w", event.ErrRefused, err)
+}
+
+// answer matches what the server of mail said, in an error that also names the command, the recipients and the mail.
+var answer = regexp.MustCompile(`command: (\d{3}) "?(.*?)"?(?:, affected recipient\(s\): (.*?))?(?:, affected message ID: .*)?$`)
+
+// answerOf returns what the server of mail said, and about whom.
+func answerOf(err *gomail.SendError) string {
+	found := answer.FindStringSubmatch(err.Error())
+	switch {
+	case found == nil:
+		return err.Error()
+	case found[3] == "":
+		return found[1] + " " + found[2]
+	}
+	return fmt.Sprintf("%s %s (to %s)", found[1], found[2], found[3])
+}
+
+// advised adds to an error about TLS or a log-in what to write into the address of a receiver.
+func advised(err error) error {
+	if err == nil {
+		return nil
+	}
+	advice := ""
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, untrusted := errors.AsType[x509.UnknownAuthorityError](err)
+	switch {
+	case strings.Contains(err.Error(), "does not support STARTTLS"):
+		advice = "the server offers no TLS at this port. In a network that you trust, add tls=off to the address"
+	case strings.Contains(err.Error(), "does not support SMTP AUTH"):
+		advice = "the server takes no password at this port: leave out USER:PASSWORD, or use another port, such as 587"
+	case noTLS || strings.Contains(err.Error(), "gave HTTP response to HTTPS"):
+		advice = "the server does not begin with TLS at this port. Of mail, write smtp in place of smtps. In a network that you " +
+			"trust, write +http behind the name of another service, such as ntfy+http"
+	case untrusted:
+		advice = "this machine does not know who signed the certificate: install the certificate of that authority, or name " +
+			"its file in SSL_CERT_FILE"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, advice)
 }
 
 // Most implements Receiver.

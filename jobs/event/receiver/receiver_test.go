@@ -257,6 +257,37 @@ func TestARecipientThatCannotGetMailIsRefused(t *testing.T) {
 	}
 }
 
+func TestAnErrorSaysWhatToWriteIntoTheAddress(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	server.Refuse = func(to string) string { return map[string]string{"gone@example.com": "550 5.1.1 unknown"}[to] }
+	web := receivertest.NewWeb(t, func(string, string) (int, string) { return http.StatusOK, "" })
+	const mail = "?from=prescient@example.com&to=ops@example.com"
+	for _, c := range []struct {
+		address string
+		cfg     receiver.Config
+		want    string
+	}{
+		{"smtp://" + server.Addr + "/" + mail, loopback, "add tls=off to the address"},
+		{"smtps://" + server.Addr + "/" + mail, loopback, "write smtp in place of smtps"},
+		{"smtp://u:p@" + server.Addr + "/" + mail + "&tls=off", loopback, "leave out USER:PASSWORD"},
+		{"ntfy://" + web.Host() + "/alerts", loopback, "such as ntfy+http"},
+		{"ntfy+http://" + web.Host() + "/alerts", receiver.Config{}, "add 127.0.0.1/32 to events.allowed_networks"},
+		{"smtp://" + server.Addr + "/" + mail, receiver.Config{}, "add 127.0.0.1/32 to events.allowed_networks"},
+	} {
+		_, err := open(t, c.address, c.cfg).Send(t.Context(), text("1", "x"))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.address, err, c.want)
+		}
+	}
+	m := text("1", "x")
+	m.To = "gone@example.com"
+	_, err := open(t, "smtp://"+server.Addr+"/"+mail+"&tls=off", loopback).Send(t.Context(), m)
+	if want := "refused: send mail by 127.0.0.1: 550 5.1.1 unknown (to <gone@example.com>)"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // A mail server that hangs has refused nothing, and is left at once when the context ends.
 func TestAMailServerThatHangsIsLeftWhenTheContextEnds(t *testing.T) {
 	t.Parallel()

@@ -264,7 +264,7 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 	if status, is := errors.AsType[*egress.StatusError](err); is && refuses(status.Status, m.To != "") {
 		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
-	return strings.TrimSpace(string(answer)), err
+	return strings.TrimSpace(string(answer)), advised(err)
 }
 
 // refuses reports whether a status refuses the message alone. A message with a recipient of its own may be refused
