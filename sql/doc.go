@@ -11,7 +11,7 @@
 //     slot index. A run reads it by equality on the slot and the job alone.
 //   - job: the number of each job, which stands for its name in future_job; whether the job is
 //     paused, and when a run last knew it.
-//   - future_job_history: the checks that ended, each with its outcome, one partition a month.
+//   - future_job_history: the rows that ended, each with its outcome, one partition a month.
 //   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot.
 //     slot_job has one row for each job with rows in the slot, and the cursor of its claims.
 //   - slot_claim: which runner works on which rows of an open slot, and until when. slot_progress counts

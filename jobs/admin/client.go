@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Client reads waiting and ended checks, and does what operators do. It is safe for concurrent use.
+// Client reads waiting and ended rows, and does what operators do. It is safe for concurrent use.
 //
 // If the schema has roles (see pgsql.MakeRoles), List, Show and the methods that read history need
 // a reader's rights. Pause, Resume, Retry and Prune need an operator's.

@@ -40,7 +40,7 @@ type FailedAttempt struct {
 	Error  string    `json:"error"` // of the check
 }
 
-// HistoryFilter narrows a list of ended checks. Zero fields do not narrow.
+// HistoryFilter narrows a list of ended rows. Zero fields do not narrow.
 type HistoryFilter struct {
 	JobExec    string
 	Outcome    jobs.Outcome
@@ -48,11 +48,11 @@ type HistoryFilter struct {
 	EntityKey  string
 	ItemKey    *string   // nil: every item; "": rows without an item
 	From, To   time.Time // ended from From up to but not including To
-	After      Position  // only the checks behind it, which ended earlier
-	Limit      int       // checks of the list; default: all of them; of a page: 100
+	After      Position  // only the rows behind it, which ended earlier
+	Limit      int       // rows of the list; default: all of them; of a page: 100
 }
 
-// History returns the ended checks, the latest first. It reads them page by page, on a pool each page
+// History returns the ended rows, the latest first. It reads them page by page, on a pool each page
 // in a transaction of its own. After an error the list ends.
 func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) iter.Seq2[HistoryRow, error] {
 	return seq.Pages(f.After, f.Limit, func(after Position, limit int) ([]HistoryRow, Position, error) {
@@ -62,8 +62,8 @@ func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) iter.
 	})
 }
 
-// HistoryPage returns the first checks of History, up to Limit, or fewer once their payloads have
-// 4 MiB. If more checks follow, next is the After of the next page. Otherwise it is zero.
+// HistoryPage returns the first rows of History, up to Limit, or fewer once their payloads have
+// 4 MiB. If more rows follow, next is the After of the next page. Otherwise it is zero.
 func (c *Client) HistoryPage(
 	ctx context.Context, db jobs.DB, f HistoryFilter,
 ) (page []HistoryRow, next Position, err error) {
@@ -134,7 +134,7 @@ func micros(n *int64) time.Duration {
 	return time.Duration(*n) * time.Microsecond
 }
 
-// Stats sums up the ended checks of one job with one outcome.
+// Stats sums up the ended rows of one job with one outcome.
 type Stats struct {
 	JobExec     string        `json:"job_exec"`
 	Outcome     jobs.Outcome  `json:"outcome"`
@@ -147,7 +147,7 @@ type Stats struct {
 	DurationP99 duration.Text `json:"duration_p99"` // the 99th percentile of the run times
 }
 
-// Stats counts the checks that ended from one instant up to but not including another, by job and
+// Stats counts the rows that ended from one instant up to but not including another, by job and
 // outcome.
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)

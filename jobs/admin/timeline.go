@@ -87,7 +87,7 @@ type TimelineEntry struct {
 	// For moved: the names of the stores, given by the operator who moved the row.
 	MovedFrom string `json:"moved_from"`
 	MovedTo   string `json:"moved_to"`
-	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
+	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a row that ended as cancelled because its
 	// row got another key: its timeline goes on there.
 	KeyBefore string `json:"key_before"`
 	KeyAfter  string `json:"key_after"`

@@ -153,7 +153,7 @@ func (s *Store) again(ctx context.Context, job string) []string {
 
 // Cancelled reports on Cancel and CancelMany.
 type Cancelled struct {
-	Cancelled int64 `json:"cancelled"` // checks that ended as cancelled
+	Cancelled int64 `json:"cancelled"` // rows that ended as cancelled
 	// Left are the checks that other transactions have locked or moved.
 	Left  int64 `json:"left"`
 	again []string

@@ -187,7 +187,7 @@ type Ran struct {
 	Slot    time.Time     `json:"slot"`      // in which the check ran; UTC
 	Checked bool          `json:"ran"`       // false: it still waits in the slot
 	Outcome *jobs.Outcome `json:"outcome"`   // null: it waits
-	Next    *time.Time    `json:"next_slot"` // UTC; null: the check has ended
+	Next    *time.Time    `json:"next_slot"` // UTC; null: the row has ended
 	Error   string        `json:"error"`     // of the check; empty: none
 	Took    duration.Text `json:"took"`      // run time of the check
 	check   string

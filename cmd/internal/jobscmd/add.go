@@ -127,7 +127,7 @@ func addJob(ctx context.Context, f *factory.Factory, o *addOptions) error {
 type addedView struct {
 	ID   int64     `json:"id"`   // of the row
 	Slot time.Time `json:"slot"` // of the check; UTC
-	// Action is inserted, kept, replaced, pushed_back, recorded or, with the id and the slot of the check that ended as
+	// Action is inserted, kept, replaced, pushed_back, recorded or, with the id and the slot of the row that ended as
 	// done, recent.
 	Action jobs.EnqueueAction `json:"action"`
 }

@@ -33,7 +33,7 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 	var o historyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "history",
-		Short: "List ended checks, the latest first",
+		Short: "List the rows that have ended, the latest first",
 		Example: `  prescient jobs history --outcome failed --since 24h
   prescient jobs history --entity orders --key 42
   prescient jobs history --job order.unshipped --output json |
@@ -134,8 +134,8 @@ func newCmdStats(f *factory.Factory, runF factory.Run[*statsOptions]) *cobra.Com
 	var o statsOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "stats",
-		Short: "Count ended checks by job and outcome, with their lateness and run time",
-		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE counts the
+		Short: "Count ended rows by job and outcome, with their lateness and run time",
+		Long: `Count ended rows by job and outcome, with the lateness and the run time of their last check. LATE counts the
 checks that began later after their slot than the SLA of the job allows. Without --since it counts one day.`,
 		Example: `  prescient jobs stats --since 7d`,
 		Args:    cli.Exactly(),

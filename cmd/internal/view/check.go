@@ -21,7 +21,7 @@ type Check struct {
 	CheckData
 }
 
-// CheckData holds the fields that waiting and ended checks have in common.
+// CheckData holds the fields that waiting and ended rows have in common.
 type CheckData struct {
 	ID int64 `json:"id"` // of the row: a key gets a new one each time it is enqueued while it does not wait
 	jobs.Key
@@ -72,7 +72,7 @@ type Ended struct {
 	CheckData
 }
 
-// NewEnded returns ended checks as JSON.
+// NewEnded returns ended rows as JSON.
 func NewEnded(list []admin.HistoryRow) []Ended {
 	views := []Ended{}
 	for _, e := range list {
@@ -81,7 +81,7 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 	return views
 }
 
-// NewEndedCheck returns an ended check as JSON.
+// NewEndedCheck returns an ended row as JSON.
 func NewEndedCheck(e admin.HistoryRow) Ended {
 	return Ended{
 		e.FinishedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,

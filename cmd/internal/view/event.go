@@ -62,10 +62,10 @@ type Event struct {
 	// Of moved: the names of the stores, given by the operator who moved the row. Empty: the row was not moved.
 	MovedFrom string `json:"moved_from"`
 	MovedTo   string `json:"moved_to"` // of moved: the store that the row came to
-	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
+	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a row that ended as cancelled because its
 	// row got another key: its timeline goes on there.
 	KeyBefore string `json:"key_before"`
-	KeyAfter  string `json:"key_after"` // of a check that ended because its row got another key: that key
+	KeyAfter  string `json:"key_after"` // of a row that ended because the row of its table got another key: that key
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was done. "by_hand": an
 	// operator had this check run. Empty: it was not opened, or this entry has no slot.

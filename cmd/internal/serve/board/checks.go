@@ -105,7 +105,7 @@ type HistoryFilter struct {
 // no index by time.
 var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
-// History returns ended checks, the latest first. For an entity it reads all of history, else the
+// History returns ended rows, the latest first. For an entity it reads all of history, else the
 // last month.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
 	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.JobExec, f.EntityName, f.EntityKey),

@@ -282,7 +282,7 @@ type Event struct {
 	Data      string     `json:"data"` // JSON, the first 2,000 bytes
 }
 
-// History lists ended checks, the latest first.
+// History lists ended rows, the latest first.
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`

@@ -479,7 +479,7 @@ func readActions(b *board.Board, r *http.Request) (page, error) {
 	return page{Title: "Actions", Section: "Actions", Content: v}, err
 }
 
-// checksPage lists waiting or ended checks.
+// checksPage lists the checks that rows wait for, or the rows that have ended.
 type checksPage struct {
 	listing
 	picks
