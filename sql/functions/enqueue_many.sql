@@ -117,7 +117,8 @@ begin
                             prescient.within_seconds(within) as within,
                             case when within is not null then prescient.window_hash(prescient.window_key(job_exec, entity_name, entity_key, item_key)) end as hash
                         from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-                            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                            as u (job_exec, entity_name, entity_key, given_at, payload, item_key, group_key, within, nth)
+                        cross join lateral (values (greatest(given_at, timestamptz '1970-01-01 00:00:00+00'))) as a (check_at) -- as enqueue
                         offset 0 -- each is found out once
                     ) as g
                     left join (

@@ -75,6 +75,7 @@ begin
             end if;
         end if;
     end if;
+    check_at := greatest(check_at, timestamptz '1970-01-01 00:00:00+00'); -- as soon as possible, and a request has no earlier one
     -- Each turn ends the call, or finds that another session has ended the conflicting row between two statements.
     -- After a hundred turns the cause is a trigger.
     for turn in 1 .. 100 loop

@@ -36,6 +36,7 @@ begin
     then
         perform prescient.require_given(job_exec, entity_name, entity_key, check_at, max_wait, clock);
     end if;
+    check_at := greatest(check_at, timestamptz '1970-01-01 00:00:00+00'); -- as enqueue
     if seconds not between 1 and 31622400 then
         raise exception 'within is %; it must be from 0 to 366 days', within
             using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';

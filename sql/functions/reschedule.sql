@@ -32,6 +32,7 @@ begin
     then
         perform prescient.require_given(job_exec, entity_name, entity_key, check_at, null, clock);
     end if;
+    check_at := greatest(check_at, timestamptz '1970-01-01 00:00:00+00'); -- as enqueue
     perform from prescient.future_job where false;
     select f.next_check_at, f.job, f.id, f.request
     into waiting
