@@ -26,18 +26,19 @@ type Definition struct {
 	// Empty: the job has no groups.
 	Group string
 
+	// Each is the option of its name. Register sets the default of an option that is not given.
 	MaxChecks   int
 	Timeout     time.Duration
 	Horizon     time.Duration
-	Retry       int
-	MaxBackOff  int           // slots
-	Deadline    time.Duration // 0: none
-	Within      time.Duration // 0: the first slot
-	BatchSize   int           // rows of one call at most; 0: all rows of a page
-	Concurrency int           // 0: only the runner's limit
-	AtMost      int           // 0: no limit
-	PerSecond   int           // 0: no limit
-	LimitBy     func(job FutureJob) string
+	Retry       int                        // 0: the first error ends the row
+	MaxBackOff  int                        // slots
+	Deadline    time.Duration              // 0: none
+	Within      time.Duration              // 0: the first slot
+	BatchSize   int                        // rows of one call at most; 0: all rows of a page
+	Concurrency int                        // 0: only the runner's limit
+	AtMost      int                        // 0: no limit
+	PerSecond   int                        // 0: no limit
+	LimitBy     func(job FutureJob) string // nil: AtMost and PerSecond are for the whole job
 	Misfire     Misfire
 	SLA         time.Duration // 0: none
 	Priority    int

@@ -119,8 +119,9 @@ func callOne(fn func() (Result, error)) (result Result) {
 
 // PanicError is the error of a row whose check panicked in a call that goes on with other rows.
 type PanicError struct {
-	Value any
-	Stack []byte
+	Value any    // that the check panicked with
+	Stack []byte // of its goroutine at the panic, as text
 }
 
+// Error returns "panic: " and the value, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

@@ -23,9 +23,13 @@ type EnqueueAction string
 
 // The actions.
 const (
-	ActionInserted   EnqueueAction = "inserted"
-	ActionKept       EnqueueAction = "kept"
-	ActionReplaced   EnqueueAction = "replaced"
+	// ActionInserted means that no row of the key waited, and that a new row waits.
+	ActionInserted EnqueueAction = "inserted"
+	// ActionKept means that a row of the key waited already and stays unchanged. See Keep.
+	ActionKept EnqueueAction = "kept"
+	// ActionReplaced means that the row that waited has ended, and that a new row waits. See Replace.
+	ActionReplaced EnqueueAction = "replaced"
+	// ActionPushedBack means that PushBack has treated the row that waits. Its slot may be the same as before.
 	ActionPushedBack EnqueueAction = "pushed_back"
 	// ActionRecorded means that the waiting row is due. See OnConflict.
 	ActionRecorded EnqueueAction = "recorded"

@@ -17,7 +17,7 @@ import (
 //
 // It is safe for concurrent use.
 type Kind[T any] struct {
-	// Name is the job_exec.
+	// Name is the job_exec. It must be set.
 	Name string
 	// Version is the version of T. From 2 on, payloads must be JSON objects and have the version as
 	// "payload_version" beside their own fields. A payload without it has version 1. Default 1.

@@ -58,7 +58,8 @@ func MaxChecks(n int) Option { return Option{func(d *Definition) { d.MaxChecks =
 // runner's grace period, also if the runner has lost the lease of the row. Default 1 minute.
 func Timeout(limit time.Duration) Option { return Option{func(d *Definition) { d.Timeout = limit }} }
 
-// Horizon limits how far ahead of now a check may set the next. Default 5 years.
+// Horizon limits how far ahead of now a check may set the next. A later one ends the row as OutcomeHorizon. Default 5
+// years.
 func Horizon(limit time.Duration) Option { return Option{func(d *Definition) { d.Horizon = limit }} }
 
 // Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see

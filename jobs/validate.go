@@ -37,8 +37,8 @@ type BulkError struct {
 
 // RequestError is the error of one request of a bulk call.
 type RequestError struct {
-	Index int // in the slice given
-	Err   error
+	Index int   // of the request in the slice or the stream, from 0
+	Err   error // a FieldError for each bad field, joined
 }
 
 func (e *BulkError) add(index int, err error) {

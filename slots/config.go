@@ -88,9 +88,9 @@ type Shared struct {
 
 // Progress is how far a run has come.
 type Progress struct {
-	Slot     time.Time
-	Planned  int64 // rows when the slot was opened; an estimate when there were many
-	Recorded int64 // rows this runner has recorded
+	Slot     time.Time // UTC
+	Planned  int64     // rows when the slot was opened; an estimate when there were many
+	Recorded int64     // rows this runner has recorded
 }
 
 // OwnConnections is how many connections a run uses beside those of checks with a transaction: two record, one claims

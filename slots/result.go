@@ -42,9 +42,9 @@ type Kind string
 
 // The kinds.
 const (
-	KindRun     Kind = "run"
-	KindCatchUp Kind = "catch_up"
-	KindByHand  Kind = "by_hand" // an operator has one check run, and no run has opened the slot since
+	KindRun     Kind = "run"      // its time had come
+	KindCatchUp Kind = "catch_up" // no run had opened it in time
+	KindByHand  Kind = "by_hand"  // an operator has one check run, and no run has opened the slot since
 )
 
 // State is the state of a slot in the ledger. A slot without a ledger row is StateMissed once the next has begun.
@@ -52,14 +52,14 @@ type State string
 
 // The states.
 const (
-	StateOpen   State = "open"
-	StateDone   State = "done"
-	StateMissed State = "missed"
+	StateOpen   State = "open"   // a run has opened it, and it has rows to do, perhaps without a runner
+	StateDone   State = "done"   // all rows that it had are recorded
+	StateMissed State = "missed" // no run has opened it
 )
 
 // Result says what one runner did for one slot.
 type Result struct {
-	Slot time.Time `json:"slot"`
+	Slot time.Time `json:"slot"` // UTC
 	Kind Kind      `json:"kind"`
 	// State is open or done. It is open if other runners are at the slot, or rows were left in it: on purpose, or because
 	// this runner does not know their jobs.

@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// Start returns the default of Config.Start: a Monday morning in the future.
+// Start returns the default of Config.Start: Monday, 2100-01-04, 09:00 UTC.
 func Start() time.Time { return time.Date(2100, time.January, 4, 9, 0, 0, 0, time.UTC) }
 
 // Clock is a clock that the test moves. It is safe for concurrent use.

@@ -148,7 +148,7 @@ type Stats struct {
 }
 
 // Stats counts the rows that ended from one instant up to but not including another, by job and
-// outcome.
+// outcome. A zero instant is no bound.
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
 	stats, err := rows(ctx, c, db, pg.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {

@@ -166,8 +166,8 @@ func (c *Client) FormerKeys(ctx context.Context, db jobs.DB, entityName, entityK
 	return keys, nil
 }
 
-// EntityNames returns the first names of entities that have a check, waiting or in history, and begin
-// with a text, in order.
+// EntityNames returns at most limit names of entities that have a check, waiting or in history, and begin
+// with prefix, in order.
 func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, limit int) ([]string, error) {
 	names, err := rows(ctx, c, db, pg.EntityNames, []any{prefix, limit},
 		func(row *sql.Rows, name *string) error { return row.Scan(name) })
