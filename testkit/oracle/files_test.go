@@ -406,8 +406,16 @@ func (r *random) value(column string, at time.Time) any {
 		return 30 + r.IntN(3000)
 	case "pace":
 		return pick(r, []interval{
-			{days: 1, ok: true}, {days: 3, ok: true}, {months: 1, ok: true}, {months: 1, days: -3, ok: true}, {time: 36 * time.Hour, ok: true},
-			{days: 1, time: 90 * time.Minute, ok: true}, {time: 7 * time.Hour, ok: true}, {ok: true}, {days: -2, ok: true}, {months: -1, days: 2, ok: true},
+			{days: 1, ok: true},
+			{days: 3, ok: true},
+			{months: 1, ok: true},
+			{months: 1, days: -3, ok: true},
+			{time: 36 * time.Hour, ok: true},
+			{days: 1, time: 90 * time.Minute, ok: true},
+			{time: 7 * time.Hour, ok: true},
+			{ok: true},
+			{days: -2, ok: true},
+			{months: -1, days: 2, ok: true},
 		})
 	case "nags":
 		return pick(r, []int{-1, 0, 1, 2, 3, 5, 2_000_000_000})
