@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // failure is a command that did not succeed.
@@ -35,8 +36,7 @@ func report(ctx context.Context, f *factory.Factory, failed failure) {
 	if ctx.Err() != nil { // by Ctrl-C, or by a service manager
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}
-	text = driverPrefix.ReplaceAllString(text, "")
-	text = redact(f.Named(text+database.Advice(ctx, f, failed.err)), failed.args)
+	text = redact(f.Named(spoken.Error(text)+database.Advice(ctx, f, failed.err)), failed.args)
 	path := failed.command.CommandPath()
 	if f.Config().Log.Format == "json" {
 		f.Log().ErrorContext(ctx, "command failed", "command", path, "exit_code", int(failed.code), "error", text)
@@ -44,9 +44,6 @@ func report(ctx context.Context, f *factory.Factory, failed failure) {
 	}
 	_, _ = fmt.Fprintf(f.Err(), "%s: %s\n", path, plain.Text(text))
 }
-
-// driverPrefix matches what the driver puts before the server's message.
-var driverPrefix = regexp.MustCompile(`\bpq: `)
 
 // interrupted matches the end of an error of a statement that was cancelled.
 var interrupted = regexp.MustCompile(`pq: canceling statement due to user request \(57014\)$|context canceled$`)

@@ -34,6 +34,14 @@ type Quick interface {
 	do(ctx context.Context, tx Tx) (Report, error)
 }
 
+// Selection is an action on some things that an operator has selected. Each is confirmed by itself: the action leaves those
+// that have changed since, and does the rest.
+type Selection interface {
+	Quick
+	// Only returns the action on some of its members. keep has a value for each of Plan.Members.
+	Only(keep []bool) Selection
+}
+
 // Long is an action with transactions of its own.
 type Long interface {
 	Action
@@ -92,6 +100,8 @@ type Plan struct {
 
 	// Fingerprint must stay the same until the action is done, besides the numbers.
 	Fingerprint any `json:"-"`
+	// Members has the fingerprint of each member of a Selection, in their order; nil: the action leaves it as it is.
+	Members []any `json:"-"`
 	// Bounded is the action that leaves out what comes after the plan. Nil: the action itself.
 	Bounded Long `json:"-"`
 	// Until is the instant that bounds it, if the command has the flag --until.

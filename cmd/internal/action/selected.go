@@ -83,9 +83,9 @@ func planSelected[A Quick](
 	ctx context.Context, tx Tx, list []A, text func(rows int64, changes []A) (string, error),
 ) (plan Plan, err error) {
 	var changes []A
-	fingerprint := []any{}
+	plan.Members = make([]any, len(list))
 	warn := func(texts ...string) { plan.Warnings = distinct(append(plan.Warnings, texts...)) }
-	for _, a := range list {
+	for i, a := range list {
 		one, err := a.plan(ctx, tx)
 		refused, isRefused := errors.AsType[*RefusedError](err)
 		switch {
@@ -102,10 +102,10 @@ func planSelected[A Quick](
 			continue
 		}
 		plan.Rows, plan.Text = plan.Rows+one.Rows, one.Text
-		fingerprint, changes = append(fingerprint, one.Fingerprint), append(changes, a)
+		plan.Members[i], changes = []any{one.Counts, one.Fingerprint}, append(changes, a)
 		warn(one.Warnings...)
 	}
-	plan.Nothing, plan.Fingerprint = len(changes) == 0, fingerprint
+	plan.Nothing, plan.Fingerprint = len(changes) == 0, plan.Members
 	switch len(changes) {
 	case 0:
 		plan.Text = "Nothing changes for what is selected"
@@ -114,6 +114,16 @@ func planSelected[A Quick](
 		plan.Text, err = text(plan.Rows, changes)
 	}
 	return plan, err
+}
+
+// only returns the members of a list to keep.
+func only[T any](list []T, keep []bool) (kept []T) {
+	for i, member := range list {
+		if keep[i] {
+			kept = append(kept, member)
+		}
+	}
+	return kept
 }
 
 // doSelected does an action for each member that it changes.
@@ -162,6 +172,11 @@ func (c CancelSelected) Name() string { return "cancel selected" }
 
 // Target names the checks.
 func (c CancelSelected) Target() string { return names(c.Checks, keyOfKey) }
+
+// Only returns the action on some of the checks.
+func (c CancelSelected) Only(keep []bool) Selection {
+	return CancelSelected{only(distinct(c.Checks), keep)}
+}
 
 func (c CancelSelected) each() (list []Cancel) {
 	for _, key := range distinct(c.Checks) {
@@ -213,6 +228,11 @@ func (m RescheduleSelected) Name() string { return "reschedule selected" }
 
 // Target names the checks.
 func (m RescheduleSelected) Target() string { return names(m.Checks, keyOfKey) }
+
+// Only returns the action on some of the checks.
+func (m RescheduleSelected) Only(keep []bool) Selection {
+	return RescheduleSelected{only(distinct(m.Checks), keep), m.At}
+}
 
 func (m RescheduleSelected) each() (list []Reschedule) {
 	for _, key := range distinct(m.Checks) {
@@ -268,6 +288,11 @@ func (a RetrySelected) Name() string { return "retry selected" }
 
 // Target names the rows.
 func (a RetrySelected) Target() string { return names(a.Rows, keyOfRow) }
+
+// Only returns the action on some of the rows.
+func (a RetrySelected) Only(keep []bool) Selection {
+	return RetrySelected{only(distinct(a.Rows), keep), a.At}
+}
 
 func (a RetrySelected) each() (list []Retry) {
 	for _, row := range distinct(a.Rows) {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,14 +168,57 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
 	}
-	text, err := json.Marshal([]any{a.Name(), a, plan.Counts, plan.Fingerprint, last})
-	sum := sha256.Sum256(text)
-	plan.Confirm = hex.EncodeToString(sum[:12])
+	if plan.Members != nil {
+		plan.Confirm, err = confirmEach(a, plan.Members)
+		return plan, err
+	}
+	plan.Confirm, err = digest(12, a.Name(), a, plan.Counts, plan.Fingerprint, last)
 	return plan, err
 }
 
+// confirmEach returns the token of a Selection: a digest of the action, and one of each member, empty for a member that
+// the action leaves as it is.
+func confirmEach(a action.Action, members []any) (string, error) {
+	token, err := digest(12, a.Name(), a)
+	parts := []string{token}
+	for i, m := range members {
+		part := ""
+		if m != nil && err == nil {
+			part, err = digest(6, i, m)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "."), err
+}
+
+// digest returns some bytes of a digest of values, in hexadecimal digits.
+func digest(bytes int, values ...any) (string, error) {
+	text, err := json.Marshal(values)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:bytes]), err
+}
+
+// unchanged divides a Selection by the tokens of its plan and of the confirmed one: rest is what is as it was confirmed,
+// and left is what has changed since. rest is nil if it has no member, or the token is that of another selection.
+func unchanged(a action.Selection, now, confirmed string) (rest, left action.Selection) {
+	is, was := strings.Split(now, "."), strings.Split(confirmed, ".")
+	if len(is) != len(was) || is[0] != was[0] {
+		return nil, nil
+	}
+	is, was = is[1:], was[1:]
+	keep, changed := make([]bool, len(was)), make([]bool, len(was))
+	for i := range was {
+		changed[i] = was[i] != is[i]
+		keep[i] = was[i] != "" && !changed[i]
+	}
+	if !slices.Contains(keep, true) {
+		return nil, nil
+	}
+	return a.Only(keep), a.Only(changed)
+}
+
 // Do does what the Plan with this Confirm says. If the action would now do something else, Do does
-// nothing and returns a ChangedError. If an action goes on when Do returns, its Outcome is Running.
+// nothing and returns a ChangedError. Of a Selection it leaves the members that have changed, and its Result names them. If an action goes on when Do returns, its Outcome is Running.
 func (o *operator) Do(ctx context.Context, who web.Who, a action.Action, confirm string) (Done, error) {
 	if !who.MayChange {
 		return Done{}, ErrReader
@@ -206,15 +251,19 @@ func (o *operator) doOnce(
 	ctx context.Context, t *tools, who web.Who, a action.Quick, confirm string,
 ) (done Done, err error) {
 	err = o.transact(ctx, func(tx *sqlx.Tx) error {
+		does, left := a, ""
 		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
+		if changed, is := errors.AsType[*ChangedError](err); is {
+			plan, does, left, err = o.planRest(ctx, t, tx, a, changed, confirm)
+		}
 		if err != nil {
 			return err
 		}
-		report, err := action.Do(ctx, action.Tx{Store: o.on(t), Tx: tx}, a)
+		report, err := action.Do(ctx, action.Tx{Store: o.on(t), Tx: tx}, does)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.Name(), err)
 		}
-		done, err = o.record(ctx, tx, who, plan, Succeeded, report.String())
+		done, err = o.record(ctx, tx, who, plan, Succeeded, report.String()+left)
 		return err
 	})
 	return done, err
@@ -367,8 +416,33 @@ func (o *operator) verifyPlan(
 	case plan.Nothing:
 		return plan, &action.RefusedError{Reason: "there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = 0; "+pg.WaitForLocks(lockTimeout).In(o.schema))
-	return plan, err
+	return plan, o.mayWait(ctx, tx)
+}
+
+// mayWait lets a transaction wait for locks, as long as the user does.
+func (o *operator) mayWait(ctx context.Context, tx *sqlx.Tx) error {
+	_, err := tx.ExecContext(ctx, "set local statement_timeout = 0; "+pg.WaitForLocks(lockTimeout).In(o.schema))
+	return err
+}
+
+// planRest plans the part of a Selection that is as it was confirmed. left says which part is not. It returns the
+// ChangedError for another action, and if nothing is as it was.
+func (o *operator) planRest(
+	ctx context.Context, t *tools, tx *sqlx.Tx, a action.Quick, changed *ChangedError, confirm string,
+) (plan Plan, does action.Quick, left string, err error) {
+	all, is := a.(action.Selection)
+	if !is {
+		return plan, a, "", changed
+	}
+	rest, others := unchanged(all, changed.Plan.Confirm, confirm)
+	if rest == nil {
+		return plan, a, "", changed
+	}
+	left = ". Left as they are, because they have changed since the preview: " + others.Target()
+	if plan, err = o.plan(ctx, t, tx, rest); err == nil {
+		err = o.mayWait(ctx, tx)
+	}
+	return plan, rest, left, err
 }
 
 // record writes an action to table action.

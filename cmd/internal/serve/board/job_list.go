@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,8 @@ var jobValues = map[string]func(j *JobLine) int64{
 
 func (o JobsOrder) check() error {
 	if jobValues[o.by()] == nil && o.By != byName {
-		return &jobs.FieldError{Field: "sort", Message: "names no column of the list"}
+		names := append(slices.Sorted(maps.Keys(jobValues)), byName)
+		return &jobs.FieldError{Field: "sort", Message: "must be one of " + strings.Join(names, ", ")}
 	}
 	return nil
 }

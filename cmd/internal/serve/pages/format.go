@@ -130,9 +130,11 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
 }
 
-// ends returns a message in one line of at most n bytes. It leaves out the middle of a longer one,
-// because the end of a message often says what to do.
-func ends(n int, text string) string { return plain.Ends(strings.Join(strings.Fields(text), " "), n) }
+// ends returns a message in one line of at most n bytes, without the name of the driver. It leaves out the middle of a
+// longer one, because the end of a message often says what to do.
+func ends(n int, text string) string {
+	return plain.Ends(strings.Join(strings.Fields(spoken.Error(text)), " "), n)
+}
 
 // cut returns a text in one line of at most n characters. Messages need ends.
 func cut(n int, text string) string {

@@ -196,6 +196,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 		"Visitor": who, "LoggedIn": loggedIn,
 		"FormToken": s.sessions.formToken(s.sessions.id(r)), "Path": s.base + r.URL.RequestURI(),
 		"Version": s.version, "Store": s.store, "Top": "/", "Live": cmp.Or(v.Live, livePath),
+		"Sort": r.URL.Query().Get("sort"), "Desc": r.URL.Query().Get("desc"),
 	}
 	if who.MayRead {
 		data["State"] = s.state(r.Context())

@@ -87,10 +87,12 @@ type choice struct {
 	Current    bool
 }
 
-// choices returns the ranges to choose, beside [from, to).
-func (p period) choices(from, to, now time.Time) (list []choice) {
+// choices returns the ranges to choose, beside [from, to). before is true if there may be something earlier.
+func (p period) choices(from, to, now time.Time, before bool) (list []choice) {
 	length := to.Sub(from)
-	list = append(list, choice{Text: "earlier", Link: p.between(from.Add(-length), from)})
+	if before {
+		list = append(list, choice{Text: "earlier", Link: p.between(from.Add(-length), from)})
+	}
 	for _, one := range periods {
 		list = append(list, choice{one.name, p.link("range", one.name), one.name == p.name})
 	}

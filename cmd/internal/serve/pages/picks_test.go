@@ -104,6 +104,48 @@ func TestTheSelectedChecksOfAListAreMovedAndCancelled(t *testing.T) {
 	s.has(b.post("/waiting", "/do/cancel-selected", url.Values{"row": {`{"entity_name": "order", "entity_key": "other"}`}}, http.StatusUnprocessableEntity), "job_exec: must be given")
 }
 
+// What was confirmed is done, and nothing else. A row that has changed since stops no other.
+func TestWhatHasChangedOfASelectionIsLeftAndTheRestIsDone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	slot := s.Client.Grid().Ceil(s.Now().Add(2 * time.Hour))
+	key := func(i int) jobs.Key {
+		return jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: fmt.Sprint(i)}
+	}
+	for i := range 5 {
+		s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: fmt.Sprint(i)}, slot)
+	}
+	move := func(i int) {
+		t.Helper()
+		_, _, err := s.Client.Reschedule(t.Context(), jobs.OwnTx(s.DB), key(i), slot.Add(time.Hour))
+		s.must(err)
+	}
+	b := s.browser().login(story.OperatorToken)
+	values, _ := boxes(b.get("/waiting", http.StatusOK))
+	row := func(i int) string { return values[fmt.Sprint("review.ask on order ", i)] }
+	plan := b.post("/waiting", "/do/cancel-selected", url.Values{"row": {row(0), row(1), row(2), row(3)}}, http.StatusOK)
+	s.has(plan, "Cancels 4 waiting checks")
+	move(1)
+	_, err := s.Client.Cancel(t.Context(), jobs.OwnTx(s.DB), key(3))
+	s.must(err)
+	s.has(b.submit(plan, carry(plan, nil), http.StatusOK), "Cancels 2 waiting checks: review.ask on order 0, review.ask on order 2",
+		"2 checks were cancelled. Left as they are, because they have changed since the preview: review.ask on order 1, review.ask on order 3")
+	var left []string
+	s.must(s.DB.Select(&left, "select entity_key from prescient.future_job order by 1"))
+	if diff := cmp.Diff([]string{"1", "4"}, left); diff != "" {
+		t.Error(diff)
+	}
+
+	// A selection of which nothing is as it was, and another one than was confirmed, are refused.
+	plan = b.post("/waiting", "/do/cancel-selected", url.Values{"row": {row(1), row(4)}}, http.StatusOK)
+	other := carry(plan, nil)
+	other["row"] = []string{row(1)}
+	s.has(b.submit(plan, other, http.StatusConflict), "nothing was done")
+	move(4)
+	s.DB.MustExec(`update prescient.future_job set next_check_at = $1 where entity_key = '1'`, slot)
+	s.has(b.submit(plan, carry(plan, nil), http.StatusConflict), "nothing was done")
+}
+
 func TestTheSelectedRowsThatGaveUpAreRetried(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

@@ -169,7 +169,7 @@ func readJob(b *board.Board, r *http.Request) (page, error) {
 	v := jobPage{
 		Job: j, Sorted: order.by != "", Chart: newJobChart(j, of, now), AheadChart: newAheadChart(j.Ahead, b.Width(), now),
 		WasRule: (len(j.Cells) > 0 || j.LastSlot != nil) && !j.Registered && j.ServedAt == nil,
-		Choices: of.choices(j.From, j.To, now), Shown: rangeText(j.From, j.To), of: of,
+		Choices: of.choices(j.From, j.To, now, len(j.Cells) > 0 || j.LastSlot != nil), Shown: rangeText(j.From, j.To), of: of,
 	}
 	v.Figures = v.figures()
 	v.Cells, v.listing, err = arrangePage(order, jobCellFields, j.Cells, true, false, "The newest first.")
@@ -414,7 +414,7 @@ func readRange(b *board.Board, r *http.Request, of period) (page, error) {
 		return page{}, err
 	}
 	chart := newAxis(a.Cells, o.Trouble, b.Now())
-	v := ledgerPage{Axis: &chart, Choices: of.choices(a.From, a.To, b.Now())}
+	v := ledgerPage{Axis: &chart, Choices: of.choices(a.From, a.To, b.Now(), a.Cells[0].State != board.StateNoLedger)}
 	v.Bars, v.listing, err = arrangePage(sortingOf(r), cellFields, chart.Bars, true, false, "")
 	return page{Title: rangeText(a.From, a.To), Section: "Ledger", Content: v}, err
 }

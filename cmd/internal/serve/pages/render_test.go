@@ -52,7 +52,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(views)) {
 			data := map[string]any{
 				"Title": f.text(), "Section": sections[f.IntN(len(sections))].Name, "Page": f.some(reflect.TypeOf(views[name])).Interface(), "Search": search{}, "Sections": sections,
-				"Visitor": web.Who{MayRead: f.IntN(3) > 0, MayChange: f.IntN(3) > 1, Name: "ann"}, "LoggedIn": f.IntN(2) == 0, "FormToken": "token", "Path": "/", "Live": "/live", "Version": "1",
+				"Visitor": web.Who{MayRead: f.IntN(3) > 0, MayChange: f.IntN(3) > 1, Name: "ann"}, "LoggedIn": f.IntN(2) == 0, "FormToken": "token", "Path": "/", "Live": "/live", "Sort": f.text(), "Desc": f.text(), "Version": "1",
 				"Store": f.text(), "Schema": f.text(), "Top": "/", "State": verdict{Count: f.IntN(2)},
 			}
 			if f.IntN(2) == 0 {

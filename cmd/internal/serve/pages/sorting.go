@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,23 +90,37 @@ func heads[T any](s sorting, fields []field[T], parts bool) (list []head) {
 	return list
 }
 
-// arrange returns a list in the order that the address gives, or an error if that has no such column.
-func arrange[T any](s sorting, fields []field[T], list []T) ([]T, error) {
+// orderedBy returns the column of the order, or nil without one. It returns an error if the table has no such column.
+func orderedBy[T any](s sorting, fields []field[T]) (*field[T], error) {
 	if s.by == "" {
-		return list, nil
+		return nil, nil
 	}
-	i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == s.by && f.compare != nil })
-	if i < 0 {
-		return list, badAddress("The address names no column by which the table can be sorted.")
+	var names []string
+	for i, f := range fields {
+		switch {
+		case f.compare == nil:
+		case f.name == s.by:
+			return &fields[i], nil
+		default:
+			names = append(names, f.name)
+		}
+	}
+	return nil, badAddress("sort: must be one of " + strings.Join(names, ", ") + ".")
+}
+
+// arrange returns a list in the order of a column; nil: in its own.
+func arrange[T any](s sorting, by *field[T], list []T) []T {
+	if by == nil {
+		return list
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b T) int {
 		if s.desc {
 			a, b = b, a
 		}
-		return fields[i].compare(a, b)
+		return by.compare(a, b)
 	})
-	return list, nil
+	return list
 }
 
 // by compares by a value of rows.
@@ -137,14 +152,16 @@ const tooLong = " The list is longer than a page that can be sorted. Show fewer 
 func arrangePage[T any](
 	s sorting, fields []field[T], rows []T, first, more bool, order string,
 ) ([]T, listing, error) {
-	parts := !first || s.by != "" && more
-	if !parts {
-		rows, err := arrange(s, fields, rows)
+	by, err := orderedBy(s, fields)
+	if err != nil {
+		return nil, listing{}, err
+	}
+	if first && (by == nil || !more) {
 		l := listing{Heads: heads(s, fields, false)}
-		if s.by == "" {
+		if by == nil {
 			l.Caption = order
 		}
-		return rows, l, err
+		return arrange(s, by, rows), l, nil
 	}
 	if s.by != "" {
 		order += tooLong

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func TestTheListOfJobsIsSortedByEachColumnFromPageToPage(t *testing.T) {
 		s.has(page, `<a href="/jobs?desc=1&amp;sort=failed">Failed</a>`)
 	}
 	s.has(b.get("/", http.StatusOK), `<a href="/jobs?desc=1&amp;sort=failed">Failed</a>`)
-	s.has(b.get("/jobs?sort=mood", http.StatusBadRequest), "sort: names no column of the list")
+	s.has(b.get("/jobs?sort=mood", http.StatusBadRequest), "sort: must be one of checked, failed, gave_up, late, lateness_p50, lateness_p99, state, job_exec")
 }
 
 func TestAListThatIsWholeOnAPageIsSortedByEachColumn(t *testing.T) {
@@ -125,7 +126,41 @@ func TestAListThatIsWholeOnAPageIsSortedByEachColumn(t *testing.T) {
 	}
 	s.has(b.get("/waiting?sort=errors&desc=1&job=review.ask", http.StatusOK),
 		`aria-sort="descending"><a href="/waiting?job=review.ask&amp;sort=errors">Errors</a>`, `<a href="/waiting?job=review.ask&amp;sort=slot">Slot</a>`)
-	s.has(b.get("/waiting?sort=mood", http.StatusBadRequest), "The address names no column by which the table can be sorted.")
+	s.has(b.get("/waiting?sort=mood", http.StatusBadRequest), "sort: must be one of slot, state, entity, job, checks, errors, error.")
+}
+
+func TestASearchKeepsTheOrderAndTheOrderKeepsTheSearch(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for i := range 3 {
+		s.Enqueue(jobs.Request{JobExec: fmt.Sprintf("idle.%d", i), EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
+	}
+	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
+	s.must(err)
+	b := s.browser().login(story.ReadToken)
+	for path, field := range map[string]string{
+		"/jobs?sort=job_exec&desc=1":               "search=idle",
+		"/schedules?sort=zone&desc=1":              "prefix=feed",
+		"/ended?sort=entity&desc=1&job=review.ask": "",
+	} {
+		page := b.get(path, http.StatusOK)
+		_, form, _ := strings.Cut(page[strings.Index(page, "<main"):], `role="search"`)
+		form, _, _ = strings.Cut(form, "</form>")
+		query := url.Values{}
+		for _, m := range regexp.MustCompile(`type="hidden" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+			query.Set(m[1], m[2])
+		}
+		want, _ := url.ParseQuery(path[strings.Index(path, "?")+1:])
+		if diff := cmp.Diff(want, query); diff != "" {
+			t.Errorf("%s: the form keeps (- want, + got)\n%s", path, diff)
+		}
+		if searched := b.get(path+"&"+field, http.StatusOK); field != "" && !strings.Contains(html.UnescapeString(searched), field+"&sort=") {
+			t.Errorf("%s: the headers forget %s", path, field)
+		}
+	}
+	if got := rowsOf(b.get("/jobs?search=idle&sort=job_exec&desc=1", http.StatusOK)); !slices.Equal(got, []string{"idle.2", "idle.1", "idle.0"}) {
+		t.Errorf("the search has %v", got)
+	}
 }
 
 func TestALongListHasTheOrderInWhichItsQueryPages(t *testing.T) {
@@ -133,6 +168,7 @@ func TestALongListHasTheOrderInWhichItsQueryPages(t *testing.T) {
 	s := setup(t, nil)
 	s.enqueueItems(201, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.ReadToken)
+	s.has(b.get("/waiting?sort=mood", http.StatusBadRequest), "sort: must be one of slot, state, entity, job, checks, errors, error.")
 	first := b.get("/waiting", http.StatusOK)
 	s.has(first, "In the order of their slots.", `<a href="/waiting?desc=1&amp;sort=checks">Checks</a>`)
 	page := b.get("/waiting?sort=checks&desc=1", http.StatusOK)
