@@ -318,7 +318,11 @@ func (w *waiting) mayFire(name string, n int, slot time.Time) bool {
 func (m *model) latest(r *theRule, w *waiting, values row, since time.Time) (latest *step) {
 	var last time.Time
 	for _, s := range r.steps {
-		for n := max(w.goesOn(s, since), 1); ; n++ {
+		first := max(w.goesOn(s, since), 1)
+		if m.ceil(w.last[name(s, since)]).After(w.came) { // it has fired after the row came
+			first = 1
+		}
+		for n := first; ; n++ {
 			at, ok := m.at(r, w, s, values, since, n)
 			if !ok || m.ceil(at).After(w.came) {
 				break
