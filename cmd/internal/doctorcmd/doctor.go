@@ -297,7 +297,8 @@ func printExamined(f *factory.Factory, view doctorView) error {
 	}
 	var rows []table.Row // pairs, so that nothing is cut
 	for _, s := range view.Settings {
-		if strings.HasSuffix(s.Key, "].name") { // the other settings of the entry have it in their keys
+		// The url of a receiver has its name in its key. A store may have a name alone.
+		if strings.HasPrefix(s.Key, "receivers[") && strings.HasSuffix(s.Key, "].name") {
 			continue
 		}
 		seen := "cron sees it"
