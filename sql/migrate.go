@@ -216,28 +216,6 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 	return nil
 }
 
-// MostCounted bounds the rows that ReadContents counts.
-const MostCounted = 10_000
-
-// Contents is what MigrateDown takes along.
-type Contents struct {
-	Waiting, Ended int64 // rows; more than MostCounted: at least so many
-	Schedules      int64
-	Rules          []string // such as "order.late on shop.orders", which loses its triggers
-}
-
-// ReadContents counts what MigrateDown takes along.
-func ReadContents(ctx context.Context, db Pool, schema Schema) (c Contents, err error) {
-	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pg.SchemaContents.In(schema)).
-			Scan(&c.Waiting, &c.Ended, &c.Schedules, (*pq.StringArray)(&c.Rules))
-	})
-	if err != nil {
-		return Contents{}, fmt.Errorf("count what schema %s has: %w", schema, err)
-	}
-	return c, nil
-}
-
 // refuseNewer returns ErrNewer for a schema with steps that this code does not have.
 func refuseNewer(ctx context.Context, db Pool, schema Schema) error {
 	steps, err := Migrations(ctx, db, schema)

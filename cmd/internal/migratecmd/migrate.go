@@ -12,6 +12,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
@@ -19,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -217,19 +219,26 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 	})
 }
 
+// mostCounted bounds the rows that contents counts.
+const mostCounted = 10_000
+
 // contents says what the schema has. It is empty if that cannot be read, as in a schema of an older version.
 func contents(ctx context.Context, f *factory.Factory, db *sqlx.DB) string {
-	c, err := pgsql.ReadContents(ctx, db, f.Schema())
+	var waiting, ended, schedules int64
+	var rules pq.StringArray // such as "order.late on shop.orders"
+	err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pg.SchemaContents.In(f.Schema())).Scan(&waiting, &ended, &schedules, &rules)
+	})
 	if err != nil {
 		return ""
 	}
 	rows := func(n int64, one, many string) string {
-		return ledger.Count{N: min(n, pgsql.MostCounted), AtLeast: n > pgsql.MostCounted}.Of(one, many)
+		return ledger.Count{N: min(n, mostCounted), AtLeast: n > mostCounted}.Of(one, many)
 	}
-	text := fmt.Sprintf(": %s, %s of history, %s", rows(c.Waiting, "waiting check", "waiting checks"),
-		rows(c.Ended, "row", "rows"), spoken.Count(c.Schedules, "schedule", "schedules"))
-	if n := len(c.Rules); n > 0 {
-		text += fmt.Sprintf(", and the triggers of %s, %s", spoken.Count(n, "rule", "rules"), spoken.List(c.Rules))
+	text := fmt.Sprintf(": %s, %s of history, %s", rows(waiting, "waiting check", "waiting checks"),
+		rows(ended, "row", "rows"), spoken.Count(schedules, "schedule", "schedules"))
+	if n := len(rules); n > 0 {
+		text += fmt.Sprintf(", and the triggers of %s, %s", spoken.Count(n, "rule", "rules"), spoken.List(rules))
 	}
 	return text
 }
