@@ -175,8 +175,8 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 		return l
 	}
 	for _, f := range r.Failures {
-		log.Log(ctx, level(slog.LevelWarn, f.JobExec, false), "checks failed", "slot", r.Slot, "job", f.JobExec, "failed", f.Failed,
-			"error", f.Error)
+		log.Log(ctx, level(slog.LevelWarn, f.JobExec, false), "checks failed", "slot", r.Slot, "job", f.JobExec,
+			"failed", f.Failed, "error", f.Error)
 		if f.GaveUp > 0 {
 			log.Log(ctx, level(slog.LevelError, f.JobExec, true),
 				"rows were given up: they are in history as failed, and \"jobs retry\" puts them back",

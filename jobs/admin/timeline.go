@@ -185,8 +185,8 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		var lateness, duration, within *int64
 		var leftOut, called, used []byte
 		var paused string
-		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.ByRole, &e.App, &e.Actor,
-			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
+		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.ByRole,
+			&e.App, &e.Actor, &e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
 			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called, &paused, &used)
 		if err == nil {
 			err = errors.Join(json.Unmarshal(leftOut, &e.StepsLeftOut), json.Unmarshal(used, &e.Used))
