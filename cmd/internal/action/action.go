@@ -34,8 +34,8 @@ type Quick interface {
 	do(ctx context.Context, tx Tx) (Report, error)
 }
 
-// Selection is an action on some things that an operator has selected. Each is confirmed by itself: the action leaves those
-// that have changed since, and does the rest.
+// Selection is an action on some things that an operator has selected. Each is confirmed by itself: the action leaves
+// those that have changed since, and does the rest.
 type Selection interface {
 	Quick
 	// Only returns the action on some of its members. keep has a value for each of Plan.Members.

@@ -198,8 +198,8 @@ func digest(bytes int, values ...any) (string, error) {
 	return hex.EncodeToString(sum[:bytes]), err
 }
 
-// unchanged divides a Selection by the tokens of its plan and of the confirmed one: rest is what is as it was confirmed,
-// and left is what has changed since. rest is nil if it has no member, or the token is that of another selection.
+// unchanged divides a Selection by the tokens of its plan and of the confirmed one. rest is as it was confirmed, and
+// left has changed since. rest is nil if it has no member, or the token is that of another selection.
 func unchanged(a action.Selection, now, confirmed string) (rest, left action.Selection) {
 	is, was := strings.Split(now, "."), strings.Split(confirmed, ".")
 	if len(is) != len(was) || is[0] != was[0] {
@@ -218,7 +218,8 @@ func unchanged(a action.Selection, now, confirmed string) (rest, left action.Sel
 }
 
 // Do does what the Plan with this Confirm says. If the action would now do something else, Do does
-// nothing and returns a ChangedError. Of a Selection it leaves the members that have changed, and its Result names them. If an action goes on when Do returns, its Outcome is Running.
+// nothing and returns a ChangedError. Of a Selection it leaves the members that have changed, and its Result names
+// them. If an action goes on when Do returns, its Outcome is Running.
 func (o *operator) Do(ctx context.Context, who web.Who, a action.Action, confirm string) (Done, error) {
 	if !who.MayChange {
 		return Done{}, ErrReader

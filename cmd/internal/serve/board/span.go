@@ -26,7 +26,8 @@ type Range struct {
 
 // key names the range in the cache.
 func (r Range) key() string {
-	return keyOf(r.From.UTC().Format(time.RFC3339Nano), r.To.UTC().Format(time.RFC3339Nano), r.Last.String(), r.Ahead.String())
+	from, to := r.From.UTC().Format(time.RFC3339Nano), r.To.UTC().Format(time.RFC3339Nano)
+	return keyOf(from, to, r.Last.String(), r.Ahead.String())
 }
 
 // check refuses a range that is none.
@@ -49,8 +50,8 @@ type resolved struct {
 	span     time.Duration
 }
 
-// resolve returns the whole cells that cover the range. A range that names its beginning may have 100,000 slots. Another
-// one begins later if it would have more.
+// resolve returns the whole cells that cover the range. A range that names its beginning may have 100,000 slots.
+// Another one begins later if it would have more.
 func (r Range) resolve(g grid.Grid, now time.Time) (resolved, error) {
 	from, to := r.From, r.To
 	if to.IsZero() {
@@ -68,7 +69,8 @@ func (r Range) resolve(g grid.Grid, now time.Time) (resolved, error) {
 	}
 	if n := int64(to.Sub(from) / g.Width()); n > maxSlots {
 		return resolved{}, &jobs.FieldError{Field: "from", Message: fmt.Sprintf(
-			"the range has %s slots, and a chart shows at most %s: take a shorter one", spoken.Number(n), spoken.Number(maxSlots))}
+			"the range has %s slots, and a chart shows at most %s: take a shorter one",
+			spoken.Number(n), spoken.Number(maxSlots))}
 	}
 	span := rangeSpan(g.Width(), to.Sub(from))
 	v := resolved{from: from.UTC().Truncate(span), to: to.UTC().Truncate(span), span: span}

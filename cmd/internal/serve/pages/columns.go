@@ -40,9 +40,11 @@ func newJobChart(j board.Job, of period, now time.Time) *jobChart {
 	}
 	place.now(&rows, now)
 	placeTook.now(&took, now)
-	const desc = "A bar for each slot, or for some slots of a long range, in which the job had rows. The table below has the same."
+	const desc = "A bar for each slot, or for some slots of a long range, in which the job had rows. " +
+		"The table below has the same."
 	rows.ID, rows.Title, rows.Desc, rows.Unit = "rows", "Rows", "The rows that were checked. "+desc, "rows"
-	took.ID, took.Title, took.Desc, took.Unit = "took", "Duration", "How long the job took; of some slots the longest. "+desc, "time"
+	took.ID, took.Title, took.Unit = "took", "Duration", "time"
+	took.Desc = "How long the job took; of some slots the longest. " + desc
 	return &jobChart{rows, took}
 }
 

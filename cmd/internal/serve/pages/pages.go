@@ -150,7 +150,9 @@ func ofBoard(s *site) *Pages {
 
 // newPages returns the handler of the given routes and those of every site. Open pages get what render
 // returns for the range of their chart.
-func newPages(s *site, render func(ctx context.Context, of string) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
+func newPages(
+	s *site, render func(ctx context.Context, of string) fragments, routes func(mux *http.ServeMux, v visitors),
+) *Pages {
 	v, mux := visitors{s}, http.NewServeMux()
 	mux.Handle("GET "+livePath, v.readers(newLives(render).serve))
 	mux.HandleFunc("GET /login", v.login)

@@ -68,8 +68,10 @@ type canvas struct {
 	top      float64 // the highest value
 }
 
-// newPlot returns an empty plot of the range [from, to) with room for values up to most, as the levels say, and for lanes.
-func newPlot(from, to time.Time, high int, top float64, levels []float64, text func(value float64) string, lanes ...string) (plot, canvas) {
+// newPlot returns an empty plot of the range [from, to) with room for values up to top, and for lanes.
+func newPlot(
+	from, to time.Time, high int, top float64, levels []float64, text func(value float64) string, lanes ...string,
+) (plot, canvas) {
 	c := canvas{from: from, to: to, high: high, top: top}
 	p := plot{Floor: plotTop + high, Ticks: c.ticks()}
 	for _, value := range levels {
@@ -160,7 +162,7 @@ func (c canvas) ticks() (list []tick) {
 		if at.Truncate(2*step) != at {
 			t.Class += " second"
 		}
-		if step < day && at.Truncate(day) == at {
+		if step < day && at.Truncate(day).Equal(at) {
 			t.Class += " day"
 		}
 		list = append(list, t)
@@ -171,7 +173,7 @@ func (c canvas) ticks() (list []tick) {
 // tickText names an instant: midnight by its day.
 func tickText(at time.Time, step time.Duration) string {
 	switch {
-	case at.Truncate(day) == at:
+	case at.Truncate(day).Equal(at):
 		return at.Format("Jan 2")
 	case step < time.Minute:
 		return at.Format(time.TimeOnly)
@@ -184,8 +186,7 @@ func rowLevels(most int64) (top float64, levels []float64) {
 	return levelsOf(float64(roundStep(most)), float64(most))
 }
 
-// roundStep returns the distance of at most mostLevels levels up to most: 1, 2 or 5, or ten or a hundred times that, and
-// so on.
+// roundStep returns the distance of at most mostLevels levels up to most: 1, 2 or 5, or ten times that, and so on.
 func roundStep(most int64) int64 {
 	for unit := int64(1); ; unit *= 10 {
 		for _, step := range []int64{unit, 2 * unit, 5 * unit} {
