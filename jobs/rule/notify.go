@@ -153,8 +153,8 @@ func unquoted(column string) string {
 // root is the name of the whole value of a template: {{$.key}} is {{.key}}, also within range and with.
 const root = "$"
 
-// fieldsOf returns the fields of the value of a template that its nodes name. Those that begin with root keep it. Within
-// range and with, a field without root is of another value.
+// fieldsOf returns the fields of the value of a template that its nodes name. Those that begin with root keep it.
+// Within range and with, a field without root is of another value.
 func fieldsOf(node parse.Node) (list [][]string) {
 	switch n := node.(type) {
 	case *parse.ListNode:

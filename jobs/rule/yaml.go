@@ -64,7 +64,8 @@ var wished = map[string]string{
 }
 
 // mapping yields the fields of a mapping whose values are not empty. known lists their names; nil
-// allows all names. A field with a mistake is left out, so a caller that misses one looks whether there are new mistakes.
+// allows all names. A field with a mistake is left out, so a caller that
+// misses one looks whether there are new mistakes.
 func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pair) {
 	if node.Kind != yaml.MappingNode {
 		r.wrong(node.Line, at, "want fields, such as name: value, not %s", kindOf(node))

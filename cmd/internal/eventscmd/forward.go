@@ -88,7 +88,8 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	switch {
 	case err != nil:
 	case len(elsewhere) > 0 && sent == 0 && len(failed) == 0:
-		err = exit.Usagef("nothing was sent: another process sends to %s, and goes on. If it has died, its lease ends within %s",
+		err = exit.Usagef("nothing was sent: another process sends to %s, and goes on. "+
+			"If it has died, its lease ends within %s",
 			strings.Join(elsewhere, ", "), duration.Format(cfg.Lease))
 	case len(failed) > 0:
 		err = fmt.Errorf("not all events were taken by %s; they are sent again, or are dead letters. See: %s status",

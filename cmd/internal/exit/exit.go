@@ -42,7 +42,10 @@ var Table = []struct {
 }{
 	{Done, "done, or nothing to do"},
 	{Failure, "failure: the message says why"},
-	{Usage, "unknown command or name, or bad flag, argument or configuration, or another process is doing it; nothing was done"},
+	{
+		Usage, "unknown command or name, or bad flag, argument or configuration, or another process is doing it; " +
+			"nothing was done",
+	},
 	{Found, "a check (--check, doctor) found something"},
 	{Stopped, "stopped by a signal before it was done; another run or catch-up goes on with the slot"},
 	{Unconfirmed, "a preview, because --yes is missing; nothing was done"},

@@ -178,7 +178,8 @@ func (m *mailer) explain(err error) error {
 }
 
 // answer matches what the server of mail said, in an error that also names the command, the recipients and the mail.
-var answer = regexp.MustCompile(`command: (\d{3}) "?(.*?)"?(?:, affected recipient\(s\): (.*?))?(?:, affected message ID: .*)?$`)
+var answer = regexp.MustCompile(`command: (\d{3}) "?(.*?)"?(?:, affected recipient\(s\): (.*?))?` +
+	`(?:, affected message ID: .*)?$`)
 
 // answerOf returns what the server of mail said, and about whom.
 func answerOf(err *gomail.SendError) string {
@@ -204,13 +205,14 @@ func advised(err error) error {
 	case strings.Contains(err.Error(), "does not support STARTTLS"):
 		advice = "the server offers no TLS at this port. In a network that you trust, add tls=off to the address"
 	case strings.Contains(err.Error(), "does not support SMTP AUTH"):
-		advice = "the server takes no password at this port: leave out USER:PASSWORD, or use another port, such as 587"
+		advice = "the server takes no password at this port: leave out USER:PASSWORD, or use another port, " +
+			"such as 587"
 	case noTLS || strings.Contains(err.Error(), "gave HTTP response to HTTPS"):
-		advice = "the server does not begin with TLS at this port. Of mail, write smtp in place of smtps. In a network that you " +
-			"trust, write +http behind the name of another service, such as ntfy+http"
+		advice = "the server does not begin with TLS at this port. Of mail, write smtp in place of smtps. " +
+			"In a network that you trust, write +http behind the name of another service, such as ntfy+http"
 	case untrusted:
-		advice = "this machine does not know who signed the certificate: install the certificate of that authority, or name " +
-			"its file in SSL_CERT_FILE"
+		advice = "this machine does not know who signed the certificate: install the certificate of that authority, or " +
+			"name its file in SSL_CERT_FILE"
 	default:
 		return err
 	}
