@@ -12,7 +12,7 @@ import (
 
 func TestServeSaysWhatToDoIfItsAddressIsTaken(t *testing.T) {
 	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

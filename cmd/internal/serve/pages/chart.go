@@ -60,8 +60,8 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	place.now(&p, now)
 	p.ID, p.Unit, p.Title = "axis-chart", "rows", "Slots of "+rangeText(place.from, place.to)
 	p.Desc = "A bar for each slot, or for some slots of a long range: the rows that were checked, or those to come. " +
-		"Below it, in a lane each: slots that were not run to their end, that took too long, and in which checks failed. The " +
-		"table below has the same."
+		"Below it, in a lane each: slots that were not run to their end, that took too long, and in which checks failed. " +
+		"The table below has the same."
 	a.Plot = p
 	return a
 }
