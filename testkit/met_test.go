@@ -111,6 +111,16 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			map[float64]string{1: "update cases set kind = 'x'", 9: "update cases set closed_at = $1 where id = 1", 10: "update cases set closed_at = $1, kind = 'a' where id = 2"},
 			[]string{"met 1 9.25", "met 2 10.25"},
 		},
+		"another table ends it while it is paused": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), pause: kind = 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{1: "update cases set kind = 'x'", 3: "insert into closed values (1, $1)", 26: "insert into closed values (2, $1)"},
+			[]string{"met 1 25.25", "met 2 49.25"},
+		},
+		"a step before an instant passed while it was paused": {
+			"since: opened_at + interval '10 hours', done: kind = 'y', pause: kind = 'x', steps: [{before: 8h, event: soon}, {after: 9h, event: late}]",
+			map[float64]string{1: "update cases set kind = 'x'", 5: "update cases set opened_at = $1::timestamptz - interval '4 hours' where id = 1", 9: "update cases set kind = 'y'"},
+			[]string{"met 2 9.25"},
+		},
 		"with a lookup, and looked at again": {
 			"since: [opened_at, (select max(c.at) from closed c where c.id = cases.id)], done: closed_at, steps: [{after: 4h, event: late}]",
 			map[float64]string{2: "insert into closed values (1, $1)", 5: "update cases set closed_at = $1"},

@@ -49,6 +49,11 @@ func (r *theRule) also() (tables []string) {
 	return tables
 }
 
+// looksUp reports whether since or done look up another table.
+func (r *theRule) looksUp(table string) bool {
+	return slices.ContainsFunc(slices.Concat(r.since, r.done), func(e *expression) bool { return strings.Contains(e.sql, table) })
+}
+
 // rechecks reports whether checks look every now and then what another table says.
 func (r *theRule) rechecks() bool { return len(r.also()) == 0 && !r.changes() }
 
@@ -246,7 +251,9 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 			}
 		}
 	}
-	return at, stands.IsZero() || at.Before(stands)
+	// A pause counts from since on. So a step before it does not move, but has its time of day outside of a pause.
+	fromSince := n == 1 || s.byMonths(every)
+	return at, stands.IsZero() || at.Before(stands) || at.Before(since) && s.at == "" && fromSince
 }
 
 // goesOn returns the number from which the times of a step count that has fired. 0: from the first one.
@@ -648,6 +655,9 @@ func (m *model) wrote(table, key string, now time.Time) {
 		before := w.slot
 		switch {
 		case !slices.Contains(r.also(), table):
+			// The check of the next step finds it. That of a row that is paused looks for its clock at least once a day, but
+			// at what time of the day depends on when it was looked at before.
+			w.unsure = w.unsure || r.looksUp(table) && r.paused(m.tables, m.rows[key])
 		case w.slot.IsZero():
 			w.horizon, w.came, w.slot = time.Time{}, now, m.next(now)
 			w.comes()

@@ -179,8 +179,7 @@ func (s *step) nth(since time.Time, data length, every *delay, n int, zone *time
 	if every == nil || n == 1 {
 		return s.timeOfDay(s.later(since, s.first(since, data, zone), s.delay.unit, pauses), zone, pauses)
 	}
-	byMonths := every.unit == monthly || every.unit == held && every.of == length{months: every.of.months, ok: true}
-	if s.data == nil && s.delay.unit == monthly && byMonths { // counted from since
+	if s.byMonths(every) {
 		d := s.delay.n
 		if s.before {
 			d = -d
@@ -192,6 +191,12 @@ func (s *step) nth(since time.Time, data length, every *delay, n int, zone *time
 		return s.timeOfDay(s.later(since, instant(months(shows(since, zone), d+e), zone), plain, pauses), zone, pauses)
 	}
 	return s.goOn(s.nth(since, data, every, 1, zone, pauses), *every, n-1, zone, pauses)
+}
+
+// byMonths reports whether each time of a step is counted from since, by months.
+func (s *step) byMonths(every *delay) bool {
+	return s.data == nil && s.delay.unit == monthly &&
+		(every.unit == monthly || every.unit == held && every.of == length{months: every.of.months, ok: true})
 }
 
 // goOn returns the nth instant after one of a step.
