@@ -69,13 +69,24 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 // Rows says how high the bar is.
 func (b bar) Rows() string {
 	switch n := num(rows(b.Cell)); {
-	case b.Forecast != nil:
+	case coming(b.Cell):
 		return "about " + n
 	case notRun(b.Cell) && b.Checked == 0 && b.Planned > 0:
 		return n + " wait"
 	default:
 		return n
 	}
+}
+
+// Time says how long the longest slot of the bar took, or takes.
+func (b bar) Time() string {
+	switch {
+	case coming(b.Cell) && b.Forecast.Took > 0:
+		return "about " + dur(b.Forecast.Took)
+	case b.Took > 0:
+		return dur(b.Took)
+	}
+	return ""
 }
 
 // Link returns the address of the slot, or of a chart of the slots of the bar.
@@ -88,7 +99,7 @@ func (b bar) Link() string {
 
 // rows returns how many rows a cell stands for: checked, or still to check.
 func rows(c board.Cell) int64 {
-	if c.Forecast != nil {
+	if coming(c) {
 		return c.Forecast.Rows
 	}
 	if c.Checked == 0 {
@@ -96,6 +107,10 @@ func rows(c board.Cell) int64 {
 	}
 	return c.Checked
 }
+
+// coming reports whether a cell stands for its forecast. The cell in which now is does so until one of its slots has rows
+// or was missed.
+func coming(c board.Cell) bool { return c.Forecast != nil && c.Checked == 0 && !notRun(c) }
 
 // notRun reports whether a slot of the cell has rows that its run has left, or no run.
 func notRun(c board.Cell) bool { return c.Missed > 0 || c.State == slots.StateOpen || c.Late }
@@ -112,20 +127,20 @@ func (b bar) Label() string {
 // says describes a cell in words. For several slots, the rows are their sum, and the time is that
 // of the longest.
 func says(c board.Cell) string {
-	text, longest, expected := stateWords[c.State], "", ", taking about %s"
+	text, longest := stateWords[c.State], ""
 	if c.Slots > 1 {
-		longest, expected = "the longest ", ", at most about %s a slot"
+		longest = "the longest "
 	}
 	switch {
-	case c.Forecast != nil:
-		text = "about " + plural(c.Forecast.Rows, "row", "rows") + " expected"
-		if c.Forecast.Took > 0 {
-			text += fmt.Sprintf(expected, dur(c.Forecast.Took))
-		}
+	case coming(c):
+		text = expects(c)
 	case c.State == slots.StateDone || c.State == board.StateRunning:
 		text += ", " + plural(c.Checked, "row", "rows")
 	case c.Missed > 0 && c.Slots > 1:
 		text = plural(c.Missed, "slot", "slots") + " missed"
+		if c.Checked > 0 {
+			text += ", " + plural(c.Checked, "row", "rows") + " checked"
+		}
 	case notRun(c) && c.Planned > 0:
 		text += ", " + plural(c.Planned, "row waits", "rows wait")
 	}
@@ -135,11 +150,15 @@ func says(c board.Cell) string {
 	if c.Took > 0 {
 		text += ", " + longest + "took " + dur(c.Took)
 	}
-	switch {
-	case c.TooLong && c.Forecast != nil:
-		text += ", and does not end before the next begins"
-	case c.TooLong:
+	over := c.TooLong && (c.Forecast == nil || time.Duration(c.Took)*time.Duration(c.Slots) > time.Duration(c.Span))
+	if over && !coming(c) {
 		text += ", longer than the width"
+	}
+	if c.Forecast != nil && !coming(c) {
+		text += ", " + expects(c)
+	}
+	if c.TooLong && !over {
+		text += ", and does not end before the next begins"
 	}
 	if c.Late {
 		text += ", rows were left in it"
@@ -148,6 +167,18 @@ func says(c board.Cell) string {
 		text += ", by catch-up"
 	}
 	return text
+}
+
+// expects describes the forecast of a cell.
+func expects(c board.Cell) string {
+	text := "about " + plural(c.Forecast.Rows, "row", "rows") + " expected"
+	switch {
+	case c.Forecast.Took == 0:
+		return text
+	case c.Slots > 1:
+		return text + ", at most about " + dur(c.Forecast.Took) + " a slot"
+	}
+	return text + ", taking about " + dur(c.Forecast.Took)
 }
 
 // stateWords are the states of slots for people.
@@ -170,7 +201,7 @@ func (b bar) Trouble() bool { return notRun(b.Cell) || b.TooLong || b.Failed > 0
 // Class returns the style of the bar.
 func (b bar) Class() string {
 	switch {
-	case b.Forecast != nil, b.State == board.StateAhead:
+	case coming(b.Cell), b.State == board.StateAhead:
 		return "ahead"
 	case notRun(b.Cell):
 		return "left"

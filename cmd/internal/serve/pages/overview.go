@@ -267,8 +267,11 @@ func (v overviewPage) summary() string {
 		was := "Slot " + v.clock(run.Slot) + " was run: "
 		if run.Slots > 1 {
 			was = num(run.Done) + " of " + v.several(run) + " " + spoken.Noun(run.Done, "was", "were") + " run: "
-			if run.Done == run.Slots {
+			switch {
+			case run.Done == run.Slots:
 				was = "The " + v.several(run) + " were run: "
+			case v.NextSlot.Before(run.Slot.Add(time.Duration(run.Span))):
+				was = "So far, " + was
 			}
 		}
 		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")

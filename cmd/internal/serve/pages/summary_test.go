@@ -36,3 +36,57 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// The bar in which now is has slots of both kinds.
+func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+	cell := func(state slots.State, missed int64) board.Cell {
+		return board.Cell{
+			Slot: noon, Span: duration.Text(15 * time.Minute), Slots: 15, State: state, Done: 6, Missed: missed,
+			Planned: 170, Checked: 170, Took: duration.Text(301 * time.Millisecond),
+			Forecast: &board.Forecast{Rows: 70, Took: duration.Text(143 * time.Millisecond)},
+		}
+	}
+	for _, c := range []struct {
+		name              string
+		cell              board.Cell
+		label, rows, took string
+		height            int64
+		class             string
+	}{
+		{
+			"some were run", cell(slots.StateDone, 0),
+			"run, 170 rows, the longest took 301ms, about 70 rows expected, at most about 143ms a slot",
+			"170", "301ms", 170, "run",
+		},
+		{
+			"one was missed", cell(slots.StateMissed, 1),
+			"1 slot missed, 170 rows checked, the longest took 301ms, about 70 rows expected, at most about 143ms a slot",
+			"170", "301ms", 170, "left",
+		},
+		{
+			"none was run", board.Cell{
+				Slot: noon, Span: duration.Text(15 * time.Minute), Slots: 15, State: board.StateDue,
+				Forecast: &board.Forecast{Rows: 70, Took: duration.Text(143 * time.Millisecond)},
+			},
+			"about 70 rows expected, at most about 143ms a slot", "about 70", "about 143ms", 70, "ahead",
+		},
+	} {
+		b := bar{c.cell}
+		if got := says(c.cell); got != c.label {
+			t.Errorf("%s: says %q, want %q", c.name, got, c.label)
+		}
+		if b.Rows() != c.rows || b.Time() != c.took || rows(c.cell) != c.height || b.Class() != c.class {
+			t.Errorf("%s: %s rows, %s, %d high, %s; want %s, %s, %d, %s",
+				c.name, b.Rows(), b.Time(), rows(c.cell), b.Class(), c.rows, c.took, c.height, c.class)
+		}
+	}
+	var v overviewPage
+	v.Status = view.Status{NextSlot: noon.Add(6 * time.Minute)}
+	v.Overview.Axis = []board.Cell{cell(slots.StateDone, 0)}
+	want := "So far, 6 of 15 slots from 12:00 on were run: 170 rows, the longest took 301ms. The next slot is 12:06."
+	if got := v.summary(); got != want {
+		t.Errorf("summary %q, want %q", got, want)
+	}
+}
