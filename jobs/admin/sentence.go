@@ -150,7 +150,7 @@ func fired(e TimelineEntry) string {
 	return ". Steps fired: " + strings.Join(steps, ", ")
 }
 
-// leftOut names the times just before a step fired at which it was due and did not fire. Without any, it says that
+// leftOut says at how many times before this one a step was due and did not fire. Without any, it says that
 // checks before this one have fired the step, because an entry has only the last time.
 func leftOut(s Firing) string {
 	switch {
@@ -160,8 +160,13 @@ func leftOut(s Firing) string {
 		return " (#1 at a check before)"
 	case s.LeftOut == 0:
 		return ""
+	case s.Number == 2:
+		return " (#1 was left out)"
+	case s.LeftOut == s.Number-1:
+		return fmt.Sprintf(" (#1 to #%d were left out)", s.LeftOut)
 	}
-	return fmt.Sprintf(" (%d of %d before it left out)", s.LeftOut, s.Number-1)
+	return fmt.Sprintf(" (%d of the %d times before it %s left out)",
+		s.LeftOut, s.Number-1, spoken.Noun(int64(s.LeftOut), "was", "were"))
 }
 
 // check describes a check, and the run of its slot.

@@ -13,10 +13,13 @@ func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
 		{Step: "r", Number: 1, At: at}, {Step: "r", Number: 3, LeftOut: 1, At: at}, {Step: "r", Number: 7, LeftOut: 3, At: at},
+		{Step: "s", Number: 2, LeftOut: 1, At: at}, {Step: "s", Number: 42000, LeftOut: 41999, At: at},
 	}}
 	got := e.Sentence(at, "prescient")
 	const when = " at 2026-03-11T09:00:00Z"
-	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of 2 before it left out), r#7" + when + " (3 of 6 before it left out)"
+	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of the 2 times before it was left out), r#7" + when +
+		" (3 of the 6 times before it were left out), s#2" + when + " (#1 was left out), s#42000" + when +
+		" (#1 to #41999 were left out)"
 	if len(got) < len(want) || got[len(got)-len(want):] != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
