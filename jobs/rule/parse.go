@@ -485,6 +485,14 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 var stepFields = append([]string{"after", "before", "every", "times", "calendar", "event", "sql", "job", "name"},
 	notifyFields...)
 
+// oneDelay says what to write in place of a list of delays.
+func oneDelay(field string) string {
+	if field == "every" {
+		return "a step repeats at one interval: write it alone, such as - {after: 1d, every: 2d, event: order.late}"
+	}
+	return fmt.Sprintf("a step has one delay: write a step for each, such as - {%s: 2d, event: order.late}", field)
+}
+
 // step reads a step.
 func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	lines[at] = node.Line
@@ -506,8 +514,7 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 			continue
 		}
 		if delays[name] != nil && p.value.Kind == yaml.SequenceNode {
-			r.wrong(p.value.Line, field, "a step has one delay: write a step for each, such as - {%s: 2d, event: order.late}",
-				name)
+			r.wrong(p.value.Line, field, "%s", oneDelay(name))
 			first, read = append(first, name), false
 			continue
 		}

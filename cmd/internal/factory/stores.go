@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -36,8 +37,25 @@ func (s Store) Own() string {
 
 // storesFlag adds --store.
 func (f *Factory) storesFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&f.chosen, "store", "",
+	fs.Var((*chosenFlag)(&f.chosen), "store",
 		"work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
+}
+
+// chosenFlag is the value of --store. It refuses a second store, because a command works on one store or on all.
+type chosenFlag string
+
+func (c *chosenFlag) String() string { return string(*c) }
+
+func (c *chosenFlag) Type() string { return "string" }
+
+func (c *chosenFlag) Set(name string) error {
+	if first := string(*c); first != "" && first != name {
+		return fmt.Errorf("it is given twice, and %s is the first: repeat the command with --store %s, "+
+			"or leave out --store for all stores if the command works on several",
+			spoken.Word(first), spoken.Word(name))
+	}
+	*c = chosenFlag(name)
+	return nil
 }
 
 // Store returns the store that the command works on. If there are several, it has an error; see
