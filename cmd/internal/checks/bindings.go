@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -229,7 +230,7 @@ func TryQueries(ctx context.Context, f *factory.Factory) []Tried {
 		job := f.Config().SQLJobs[i]
 		view := Tried{Job: job.Name, Database: job.Database.String()}
 		if err != nil {
-			view.Problem = err.Error()
+			view.Problem = spoken.Error(err.Error())
 		}
 		views = append(views, view)
 	}

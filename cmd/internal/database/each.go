@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -71,7 +72,7 @@ func explain(ctx context.Context, f *factory.Factory, err error) string {
 	if silent, ok := errors.AsType[*exit.Error](err); err == nil || ok && silent.Err == nil {
 		return ""
 	}
-	return f.Named(err.Error() + Advice(ctx, f, err))
+	return f.Named(spoken.Error(err.Error()) + Advice(ctx, f, err))
 }
 
 // visit calls fn for each store of several, concurrently, and returns the results in the order of the

@@ -26,6 +26,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -113,7 +114,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
-			Name: "database", Severity: doctor.Action, What: err.Error(), Do: lookAtURL(f, err),
+			Name: "database", Severity: doctor.Action, What: spoken.Error(err.Error()), Do: lookAtURL(f, err),
 		})
 		return printDoctor(f, view)
 	}

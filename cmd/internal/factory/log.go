@@ -68,14 +68,22 @@ func (l *logs) logger(format string, level slog.Level, store string) *slog.Logge
 	return log
 }
 
-// readable logs durations as text, and instants in UTC as every text says them. The instant of the
-// line itself keeps its fraction of a second.
+// readable logs durations as text, instants in UTC as every text says them, and errors without the name of the
+// driver. The instant of the line itself keeps its fraction of a second.
 func readable(groups []string, attr slog.Attr) slog.Attr {
 	switch attr.Value.Kind() {
 	case slog.KindTime:
 		at := attr.Value.Time().UTC()
 		if attr.Value = slog.TimeValue(at); len(groups) > 0 || attr.Key != slog.TimeKey {
 			attr.Value = slog.StringValue(spoken.Instant(at))
+		}
+	case slog.KindAny:
+		if err, is := attr.Value.Any().(error); is {
+			attr.Value = slog.StringValue(spoken.Error(err.Error()))
+		}
+	case slog.KindString:
+		if attr.Key == "error" { // with advice
+			attr.Value = slog.StringValue(spoken.Error(attr.Value.String()))
 		}
 	case slog.KindDuration:
 		attr.Value = slog.StringValue(attr.Value.Duration().String())

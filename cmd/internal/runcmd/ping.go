@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/egress"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -74,7 +75,7 @@ func (p *pinger) end(ctx context.Context, err error) {
 	if err == nil {
 		p.send(ctx, "", "")
 	} else if p != nil {
-		p.send(ctx, "fail", p.f.Tail()+err.Error()+"\n")
+		p.send(ctx, "fail", p.f.Tail()+spoken.Error(err.Error())+"\n")
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -133,11 +135,12 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 			},
 		}
 		var done schedule.ApplyResult
+		jobsOf := map[string]string{}                      // the first schedule of each job that this binary lacks
 		err := tx.In(ctx, db, func(db tx.DB) (err error) { // once, because the file can be read once
 			if err := jobs.SetActor(ctx, db.(jobs.Tx), database.Actor()); err != nil {
 				return err
 			}
-			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file))), options)
+			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file), jobsOf)), options)
 			return err
 		})
 		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
@@ -145,6 +148,11 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		}
 		if err != nil {
 			return ofStatement(err)
+		}
+		for _, job := range slices.Sorted(maps.Keys(jobsOf)) {
+			if err := warnOfJob(ctx, f, db, jobsOf[job], job); err != nil {
+				return err
+			}
 		}
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)
@@ -176,13 +184,21 @@ func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[sche
 	}
 }
 
-// warning warns of receivers that the settings do not have.
+// maxJobs bounds the jobs that apply warns of, and so memory.
+const maxJobs = 100
+
+// warning warns of receivers that the settings do not have. It adds to jobsOf the jobs that this binary lacks: the
+// database is asked for them later, because its connection is busy while the file is read.
 func warning(
-	ctx context.Context, f *factory.Factory, all iter.Seq2[schedule.Spec, error],
+	ctx context.Context, f *factory.Factory, all iter.Seq2[schedule.Spec, error], jobsOf map[string]string,
 ) iter.Seq2[schedule.Spec, error] {
 	return func(yield func(schedule.Spec, error) bool) {
 		for spec, err := range all {
 			checks.WarnOfReceiver(ctx, f, spec.Act.Notify, "schedule "+spec.ID)
+			job := spec.Act.Job
+			if _, known := jobsOf[job]; job != "" && !known && len(jobsOf) < maxJobs && !checks.Has(f, job) {
+				jobsOf[job] = spec.ID
+			}
 			if !yield(spec, err) {
 				return
 			}

@@ -109,7 +109,7 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
 				if errors.Is(err, schedule.ErrExists) {
 					return fmt.Errorf("%w; change it with: %s schedules update %s", err, f.Self(), spec.ID)
 				}
-				return printSchedule(c.Context(), f, created, err)
+				return printSchedule(c.Context(), f, db, created, err)
 			})
 		},
 	})
@@ -155,7 +155,7 @@ func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specF
 			version = was.Version
 		}
 		updated, err := s.Update(ctx, db, spec, version)
-		return printSchedule(ctx, f, updated, err)
+		return printSchedule(ctx, f, db, updated, err)
 	})
 }
 

@@ -102,7 +102,7 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
 				found, err := s.Get(c.Context(), db, args[0])
 				told, wrong := messages(c.Context(), f, db, found)
-				return printSchedule(c.Context(), f, found, cmp.Or(err, wrong), told...)
+				return printSchedule(c.Context(), f, db, found, cmp.Or(err, wrong), told...)
 			})
 		},
 	})
@@ -131,12 +131,32 @@ func messages(ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.S
 	return rows, err
 }
 
+// warnOfJob warns of a schedule whose job neither this binary nor the database has. Another binary may have it.
+func warnOfJob(ctx context.Context, f *factory.Factory, db *sqlx.DB, id, job string) error {
+	if job == "" || checks.Has(f, job) {
+		return nil
+	}
+	client, err := database.Client(ctx, f, db, nil)
+	if err != nil {
+		return err
+	}
+	if err := checks.Require(ctx, f, db, client, job); err != nil {
+		f.Log().WarnContext(ctx, "is the name of the job right?", "error", fmt.Errorf("schedule %s: job: %w", id, err))
+	}
+	return nil
+}
+
 // printSchedule prints the schedule that a call has returned, with rows below it.
-func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule, err error, rows ...table.Row) error {
+func printSchedule(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.Schedule, err error, rows ...table.Row,
+) error {
 	if err != nil {
 		return ofStatement(err)
 	}
 	checks.WarnOfReceiver(ctx, f, s.Act.Notify, "schedule "+s.ID)
+	if err := warnOfJob(ctx, f, db, s.ID, s.Act.Job); err != nil {
+		return err
+	}
 	v := scheduleapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{

@@ -170,7 +170,7 @@ func stateOf(ctx context.Context, s *stores.Store) storeState {
 		v.Database.Server = setting.Server
 	}
 	if err != nil {
-		v.State, v.Error = "down", err.Error()
+		v.State, v.Error = "down", spoken.Error(err.Error())
 		if errors.Is(err, pgsql.ErrNotMigrated) {
 			v.State = "not migrated"
 		}

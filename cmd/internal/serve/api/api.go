@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/scheduleapi"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -77,7 +78,8 @@ func NewAbsent(cfg Config) (http.Handler, error) {
 	}
 	return newAPI(cfg).web.Refuse(func(r *http.Request) error {
 		if store, _, why := cfg.Stores.Of(r.URL.Path); why != nil {
-			return web.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf("store %s cannot be read: %v", store, why))
+			return web.NewProblem(http.StatusServiceUnavailable,
+				fmt.Sprintf("store %s cannot be read: %s", store, spoken.Error(why.Error())))
 		}
 		return web.NewProblem(http.StatusNotFound, "there is no store of this name: "+Prefix+"/stores lists the stores")
 	}), nil

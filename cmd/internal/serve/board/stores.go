@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/health"
@@ -150,7 +151,7 @@ func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, web.ErrLate) {
 		return "the database does not answer"
 	}
-	return err.Error()
+	return spoken.Error(err.Error())
 }
 
 // Glance is what the board of one of several stores knows about its health.
