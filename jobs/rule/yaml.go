@@ -80,8 +80,8 @@ func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pa
 		case seen[name]:
 			r.wrong(p.key.Line, path(at, name), "is there twice")
 		case known != nil && !slices.Contains(known, name):
-			r.wrong(p.key.Line, path(at, name), "there is no such field%s%s", cmp.Or(spoken.Meant(name, known),
-				": want one of "+strings.Join(known, ", ")), wished[name])
+			r.wrong(p.key.Line, path(at, name), "there is no such field%s%s", cmp.Or(spoken.Meant(name, known), wantOf(known)),
+				wished[name])
 		case said(node.Content[i+1]) != "":
 			r.wrong(p.key.Line, path(at, name), "%s", said(node.Content[i+1]))
 		case p.value != nil:
@@ -90,6 +90,14 @@ func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pa
 		seen[p.key.Value] = true
 	}
 	return pairs
+}
+
+// wantOf names the fields that there are.
+func wantOf(known []string) string {
+	if len(known) == 1 {
+		return ": want " + known[0]
+	}
+	return ": want one of " + strings.Join(known, ", ")
 }
 
 // list returns the values of a list.

@@ -38,8 +38,8 @@ func WarnOfReceiver(ctx context.Context, f *factory.Factory, receiver, of string
 	if hint := strings.TrimLeft(OtherReceivers(f, receiver), ":; "); hint != "" {
 		attrs = append(attrs, "hint", hint)
 	}
-	f.Log().WarnContext(ctx, "the settings here have no such receiver: it gets the messages that are written after a run "+
-		"has had it in receivers, and none before", attrs...)
+	f.Log().WarnContext(ctx, "the settings here have no such receiver: messages that are written before a run has it "+
+		"in its settings are never sent", attrs...)
 }
 
 // OtherReceivers asks whether another receiver was meant, or names those of the settings.

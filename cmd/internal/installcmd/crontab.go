@@ -55,7 +55,7 @@ A command that fails changes nothing.
 ` + widthHelp + `
 Slots are instants in UTC, and cron uses the time zone of the machine. Summer time, or a width that does not divide an
 hour, may make the two differ. Then the lines start runs more often, and a run that finds its slot done does nothing.
-So they do below a CRON_TZ of the user's crontab, which some crons obey.
+The same is true if the user's crontab sets a CRON_TZ above the lines, which some crons obey.
 Slots that do not begin at a full minute need the daemon.`,
 		Example: `  prescient install crontab --apply
   prescient install crontab --user orders --write /etc/cron.d/` + f.Name + `
