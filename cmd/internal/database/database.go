@@ -92,7 +92,10 @@ func open(ctx context.Context, f *factory.Factory, url string, opts ...pgsql.Opt
 		return nil, err
 	}
 	db.SetMaxOpenConns(f.Pools().Most())
-	go watchLocks(ctx, f, db)
+	// Several stores share the pool, and the context of the first may end before the others are read.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.Pools().OnClose(stop)
+	go watchLocks(watching, f, db)
 	return db, nil
 }
 

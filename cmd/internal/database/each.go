@@ -61,6 +61,37 @@ func Each(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, 
 	return &exit.Error{Code: code, Err: errors.New(strings.Join(texts, "\n"))}
 }
 
+// lookTime is how long Look waits for one of several stores. It is longer than watchLocks takes to name the session
+// that holds a lock.
+const lookTime = 30 * time.Second
+
+// Look is Each for commands that only read. If one of several stores does not answer in time, for example because
+// another session has locked a table, that store has an error, and the other stores are printed. A store that the
+// command works on alone has no bound.
+func Look(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error) error {
+	return Each(ctx, f, within(lookTime, fn))
+}
+
+// within bounds the time of a function for one of several stores.
+func within(
+	most time.Duration, fn func(ctx context.Context, f *factory.Factory) error,
+) func(ctx context.Context, f *factory.Factory) error {
+	return func(ctx context.Context, f *factory.Factory) error {
+		if !f.Store().Several {
+			return fn(ctx, f)
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store has not answered for %s: "+
+			"another session may have locked its tables. To wait without a limit, name it alone: %s %s", most,
+			f.Self(), strings.TrimPrefix(f.Command(), f.Name+" ")))
+		defer cancel()
+		err := fn(ctx, f)
+		if exit.CodeOf(err) == exit.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+}
+
 // end is how a command has ended in one store of several.
 type end struct {
 	part *output.Part

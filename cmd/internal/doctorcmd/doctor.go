@@ -64,7 +64,7 @@ Like every other command, it names the session that holds a lock if it has waite
 			if err := checks.CheckNames(f, f.Registry); err != nil {
 				return err
 			}
-			return database.Each(c.Context(), f, examine)
+			return database.Look(c.Context(), f, examine)
 		},
 	}))
 }

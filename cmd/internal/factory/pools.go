@@ -34,6 +34,7 @@ type Pools struct {
 	servers map[string]*server // by pg.ServerOf
 	known   map[string]string  // the names of stores that were found, by place
 	apart   *Pools             // of Factory.Apart; nil: none
+	onClose []func()
 }
 
 // pool is a pool with the server that it connects to.
@@ -163,10 +164,20 @@ func (p *Pools) first(place, name string) string {
 	return p.known[place]
 }
 
+// OnClose lets Close call a function before it closes the pools.
+func (p *Pools) OnClose(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onClose = append(p.onClose, fn)
+}
+
 // close closes every pool.
 func (p *Pools) close() (err error) {
 	if p == nil {
 		return nil
+	}
+	for _, fn := range p.onClose {
+		fn()
 	}
 	for _, pool := range p.opened {
 		err = errors.Join(err, pool.db.Close())

@@ -114,7 +114,7 @@ binary. With --check the exit code is 3 if this binary needs another schema. An 
   prescient migrate status --check`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			return database.Look(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return migrateStatus(ctx, f, check)
 			})
 		},

@@ -49,7 +49,7 @@ deadline.`,
 			if o.ahead == 0 {
 				return exit.Usagef("--for 0s: must be positive")
 			}
-			return database.Each(c.Context(), f, o.run)
+			return database.Look(c.Context(), f, o.run)
 		},
 	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")

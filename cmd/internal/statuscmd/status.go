@@ -63,7 +63,7 @@ last day that are done.`,
   prescient status --check --threshold gave-up=10 --threshold slow=off
   prescient status --output json | jq '.missed[].slot'`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return database.Each(c.Context(), f, o.run) },
+		RunE: func(c *cobra.Command, _ []string) error { return database.Look(c.Context(), f, o.run) },
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")

@@ -54,7 +54,7 @@ the application_name and, if the application has set one, the actor. Of each row
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool
 			var names entities
-			err := database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			err := database.Look(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return why(ctx, f, key, &told, &names)
 			})
 			if err != nil || told.Load() || f.IsJSON() {
