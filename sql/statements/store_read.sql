@@ -1,5 +1,5 @@
 -- Returns the settings of a store.
--- Called by jobs/stores.Store.read.
+-- Called by jobs/stores.Store.read and cmd/internal/database.IDs.
 select s.store, s.draining_since, coalesce(s.draining_by, '') as draining_by, t.schema_version
 from prescient.store() s
 cross join prescient.settings() t

@@ -92,6 +92,38 @@ func within(
 	}
 }
 
+// idTime is how long IDs waits for a store. A store that is slower has an error of its own.
+const idTime = 5 * time.Second
+
+// IDs returns the ids of several stores that answer, by name. Two stores with one id are one schema, or one is a copy
+// of the other.
+func IDs(ctx context.Context, f *factory.Factory) map[string]string {
+	type answer struct{ name, id string }
+	ids := map[string]string{}
+	for _, a := range visit(ctx, f, func(ctx context.Context, f *factory.Factory) answer {
+		a := answer{name: f.Store().Name}
+		err := within(idTime, func(ctx context.Context, f *factory.Factory) error {
+			db, err := Connect(ctx, f)
+			if err != nil {
+				return err
+			}
+			return pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+				var since, by, version any
+				return pg.One(ctx, tx, pg.StoreRead.In(f.Schema()), nil, &a.id, &since, &by, &version)
+			})
+		})(ctx, f)
+		if err != nil {
+			a.id = ""
+		}
+		return a
+	}) {
+		if a.id != "" {
+			ids[a.name] = a.id
+		}
+	}
+	return ids
+}
+
 // end is how a command has ended in one store of several.
 type end struct {
 	part *output.Part

@@ -45,7 +45,7 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
              cannot read the configuration file
   database   a server that is not PostgreSQL, missing rights, row security on prescient's tables, a changed collation, a
              wrong clock, too few connections, transactions that hold back vacuum, tables full of dead rows, missing
-             months of history, a schema of another version
+             months of history, a schema of another version, two stores that are one schema
   jobs       queries of sql_jobs that cannot run, jobs that this binary does not have, periodic functions whose row
              waits by another crontab
   rules      triggers that are gone or disabled, or that make writes to a table fail, rights that the checks lack if
@@ -64,7 +64,13 @@ Like every other command, it names the session that holds a lock if it has waite
 			if err := checks.CheckNames(f, f.Registry); err != nil {
 				return err
 			}
-			return database.Look(c.Context(), f, examine)
+			var ids map[string]string
+			if f.Many() {
+				ids = database.IDs(c.Context(), f)
+			}
+			return database.Look(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return examine(ctx, f, ids)
+			})
 		},
 	}))
 }
@@ -90,7 +96,8 @@ func (v *doctorView) forget(unread []doctor.Finding) {
 	}
 }
 
-func examine(ctx context.Context, f *factory.Factory) error {
+// examine prints the findings about a store. ids are those of all stores, by name; nil: there is one store.
+func examine(ctx context.Context, f *factory.Factory, ids map[string]string) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, f.Name)
 	if !f.Store().Repeats { // findings about this machine
@@ -126,6 +133,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 			return err
 		}
 		sick = append(sick, examineCrontabs(f, crontabs, setting)...)
+		sick = append(sick, examineStores(f, ids)...)
 	}
 	found, err := doctor.Examine(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,

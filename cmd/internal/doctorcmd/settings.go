@@ -3,10 +3,12 @@ package doctorcmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +105,23 @@ func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Findi
 	for _, problem := range forbiddenServices(ctx, f) {
 		list = append(list, doctor.Finding{
 			Name: "http_jobs", Severity: doctor.Action, What: problem, Do: "allow the address, or correct the url of the job",
+		})
+	}
+	return list
+}
+
+// examineStores returns a finding for each other store that has the id of this one.
+func examineStores(f *factory.Factory, ids map[string]string) (list []doctor.Finding) {
+	own := f.Store().Name
+	for _, other := range slices.Sorted(maps.Keys(ids)) {
+		if other == own || ids[other] != ids[own] {
+			continue
+		}
+		list = append(list, doctor.Finding{
+			Name: "stores", Severity: doctor.Action,
+			What: fmt.Sprintf("stores %s and %s are the same schema, or one is a copy of the other", own, other),
+			Do: fmt.Sprintf("list the schema once in stores. If this store is the copy, give it a new id: "+
+				"update %s.setting set store = gen_random_uuid()", f.Schema()),
 		})
 	}
 	return list
