@@ -63,7 +63,7 @@ type Cancel struct{ jobs.Key }
 
 var cancelForm = form(Form{
 	Path: "cancel", Summary: "End the waiting checks of an entity",
-	Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
+	Title: "Cancel", Verb: "Cancel the checks", Lead: "Waiting checks end as cancelled, and stay in history.",
 	Fields: []Field{nameField, keyField, anyJob, itemField},
 }, func(in *Input) Cancel { return Cancel{in.key()} })
 

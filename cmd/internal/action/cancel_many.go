@@ -28,7 +28,7 @@ type CancelMany struct {
 
 var cancelManyForm = form(Form{
 	Path: "cancel-many", Summary: "End the waiting checks that a filter selects",
-	Title: "Cancel many checks", Verb: "Cancel",
+	Title: "Cancel many checks", Verb: "Cancel the checks",
 	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
 		"Those of schedules stay, and without a job those of rules.",
 	Fields: []Field{

@@ -164,7 +164,7 @@ type CancelSelected struct {
 
 var cancelSelectedForm = form(Form{
 	Path: "cancel-selected", Summary: "End some waiting checks by their keys",
-	Title: "Cancel the selected checks", Verb: "Cancel", Lead: cancelForm.Lead, Fields: []Field{selectedField},
+	Title: "Cancel the selected checks", Verb: "Cancel the checks", Lead: cancelForm.Lead, Fields: []Field{selectedField},
 }, func(in *Input) CancelSelected { return CancelSelected{in.keys()} })
 
 // Name returns "cancel selected".

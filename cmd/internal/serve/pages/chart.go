@@ -89,6 +89,17 @@ func (b bar) Time() string {
 	return ""
 }
 
+// CaughtUpText says how many slots of the bar catch-up has opened.
+func (b bar) CaughtUpText() string {
+	switch {
+	case b.CaughtUp == 0:
+		return ""
+	case b.CaughtUp < b.Done:
+		return plural(b.CaughtUp, "slot", "slots") + " by catch-up"
+	}
+	return "by catch-up"
+}
+
 // Link returns the address of the slot, or of a chart of the slots of the bar.
 func (b bar) Link() string {
 	if b.Slots > 1 {
@@ -163,8 +174,8 @@ func says(c board.Cell) string {
 	if c.Late {
 		text += ", rows were left in it"
 	}
-	if c.CaughtUp > 0 {
-		text += ", by catch-up"
+	if by := (bar{c}).CaughtUpText(); by != "" {
+		text += ", " + by
 	}
 	return text
 }

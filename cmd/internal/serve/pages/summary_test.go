@@ -82,6 +82,13 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 				c.name, b.Rows(), b.Time(), rows(c.cell), b.Class(), c.rows, c.took, c.height, c.class)
 		}
 	}
+	some, all := cell(slots.StateDone, 0), cell(slots.StateDone, 0)
+	some.Forecast, all.Forecast, some.CaughtUp, all.CaughtUp = nil, nil, 3, all.Done
+	for c, want := range map[*board.Cell]string{&some: "3 slots by catch-up", &all: "by catch-up"} {
+		if got := "run, 170 rows, the longest took 301ms, " + want; says(*c) != got || (bar{*c}).CaughtUpText() != want {
+			t.Errorf("%q and %q, want %q", says(*c), bar{*c}.CaughtUpText(), got)
+		}
+	}
 	var v overviewPage
 	v.Status = view.Status{NextSlot: noon.Add(6 * time.Minute)}
 	v.Overview.Axis = []board.Cell{cell(slots.StateDone, 0)}
