@@ -119,8 +119,8 @@ func rows(c board.Cell) int64 {
 	return c.Checked
 }
 
-// coming reports whether a cell stands for its forecast. The cell in which now is does so until one of its slots has rows
-// or was missed.
+// coming reports whether a cell stands for its forecast. The cell in which now is does so until one of its slots has
+// rows or was missed.
 func coming(c board.Cell) bool { return c.Forecast != nil && c.Checked == 0 && !notRun(c) }
 
 // notRun reports whether a slot of the cell has rows that its run has left, or no run.
