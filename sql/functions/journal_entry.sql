@@ -12,10 +12,11 @@
 -- see journal_check.
 create or replace function prescient.journal_entry(what text, slot timestamptz)
 returns text
-language sql
+language plpgsql
 stable
 as $$
-    select json_strip_nulls(json_build_object(
+begin
+    return json_strip_nulls(json_build_object(
         'what', what,
         'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
         'slot', extract(epoch from slot)::bigint,
@@ -23,5 +24,6 @@ as $$
         'by', coalesce(nullif(current_setting('role'), 'none'), session_user),
         'app', nullif(current_setting('application_name'), ''),
         'actor', left(nullif(current_setting('prescient_caller.actor', true), ''), 200)
-    ))::text
+    ))::text;
+end
 $$;
