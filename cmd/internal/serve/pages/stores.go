@@ -76,7 +76,8 @@ func (p allStores) show(w http.ResponseWriter, r *http.Request) {
 // absent answers for a store without pages: it is down, or no store has the name.
 func (p allStores) absent(w http.ResponseWriter, r *http.Request) {
 	if store, _, why := p.cfg.Stores.Of(strings.TrimPrefix(r.URL.Path, StorePath(""))); why != nil {
-		p.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Store %s cannot be read: %s.", store, spoken.Error(why.Error())))
+		p.fail(w, r, http.StatusServiceUnavailable,
+			fmt.Sprintf("Store %s cannot be read: %s.", store, spoken.Error(why.Error())))
 		return
 	}
 	p.fail(w, r, http.StatusNotFound, noPage)
