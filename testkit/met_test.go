@@ -116,6 +116,26 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			map[float64]string{1: "update cases set kind = 'x'", 3: "insert into closed values (1, $1)", 26: "insert into closed values (2, $1)"},
 			[]string{"met 1 25.25", "met 2 49.25"},
 		},
+		"another table ends a row that came paused": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), where: kind <> 'z', pause: kind = 'x', steps: [{after: 50h, event: late}]",
+			map[float64]string{0.5: "update cases set kind = 'z'", 0.9: "update cases set kind = 'x' where id = 1", 1: "insert into cases values (3, $1, null, 'x')", 3: "insert into closed values (1, $1), (3, $1)"},
+			[]string{"met 1 25", "met 3 25.25"},
+		},
+		"another table ends a row whose clock starts again while it is paused": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), pause: kind = 'x', steps: [{after: 50h, event: late}]",
+			map[float64]string{1: "update cases set kind = 'x'", 2: "update cases set opened_at = $1 where id = 1", 2.5: "update cases set opened_at = $1::timestamptz - interval '30 hours' where id = 2", 3: "insert into closed values (1, $1), (2, $1)"},
+			[]string{"met 1 26.25", "met 2 26.75"},
+		},
+		"the clock moves back before it is done": {
+			"since: opened_at, done: closed_at, steps: [{after: 30h, event: late}]",
+			map[float64]string{1: "update cases set opened_at = opened_at - interval '20 hours' where id = 1", 5: "update cases set closed_at = $1 where id = 1"},
+			[]string{"met 1 5.25", "late 2 30"},
+		},
+		"the clock starts as it is done": {
+			"since: [opened_at, changed(kind)], done: kind = 'x', steps: [{before: 2h, event: soon}, {after: 30h, event: late}]",
+			map[float64]string{10: "update cases set kind = 'x' where id = 1", 11: "update cases set opened_at = $1::timestamptz + interval '9 hours'", 12: "update cases set kind = 'x' where id = 2"},
+			[]string{"soon 1 0.25", "soon 2 0.25", "met 2 12.25"},
+		},
 		"a step before an instant passed while it was paused": {
 			"since: opened_at + interval '10 hours', done: kind = 'y', pause: kind = 'x', steps: [{before: 8h, event: soon}, {after: 9h, event: late}]",
 			map[float64]string{1: "update cases set kind = 'x'", 5: "update cases set opened_at = $1::timestamptz - interval '4 hours' where id = 1", 9: "update cases set kind = 'y'"},

@@ -155,7 +155,8 @@ func (p *page) plan(i int) {
 	if was.Came != nil {
 		t.memory.Came = *was.Came
 	}
-	t.memory.First = row.FirstCheckAt
+	// A clock that moved back has moved the check, too, to before the slot for which the row waited first.
+	t.memory.First = grid.Earlier(row.FirstCheckAt, row.Slot)
 	if t.is, err = p.rule.decider(p.grid).Decide(t.seen.Row, t.memory, p.moment(row)); err != nil {
 		p.results[i].Err = err
 		return

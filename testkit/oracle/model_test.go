@@ -355,14 +355,22 @@ func (m *model) begin(r *theRule, key string, now time.Time) {
 	if !w.slot.IsZero() && !w.slot.After(now) {
 		return
 	}
-	m.wait(r, key, now)
-	if !w.slot.Equal(m.next(now)) {
+	m.look(r, key, now)
+	if !w.slot.Equal(m.next(now)) || r.paused(m.tables, m.rows[key]) {
 		return
 	}
 	// Between the first and the last of its slots, another table may say something else than in both.
 	w.unsure = w.unsure || r.slots > 2 && slices.ContainsFunc(slices.Concat(r.since, r.done, r.where), func(e *expression) bool { return e.lookup })
 	if m.last && r.slots > 1 {
 		w.slot = w.slot.Add(time.Duration(r.slots-1) * m.width)
+	}
+}
+
+// look lets a row wait as wait does. One that is paused is looked at in the next slot, and then once a day.
+func (m *model) look(r *theRule, key string, now time.Time) {
+	m.wait(r, key, now)
+	if w, values := m.of(r, key), m.rows[key]; !w.slot.IsZero() && r.paused(m.tables, values) {
+		w.slot = m.next(now)
 	}
 }
 
@@ -438,7 +446,9 @@ func (m *model) inTime(r *theRule, w *waiting, values row, since, doneAt time.Ti
 			return false
 		}
 	}
-	return slices.ContainsFunc(r.steps, func(s *step) bool { return s.data == nil || s.data.length(m.tables, values).ok })
+	return slices.ContainsFunc(r.steps, func(s *step) bool {
+		return (s.data == nil || s.data.length(m.tables, values).ok) && s.most(m.tables, values) != 0
+	})
 }
 
 // getsMet tells that a rule has met from now on. A row that is done already has it if a check is still to come.
@@ -463,7 +473,7 @@ func (m *model) meets(r *theRule, key string, w *waiting, now time.Time) {
 	}
 	w.fired[fmt.Sprint("met ", since.UnixMicro())] = 1
 	done := " done"
-	if known && doneAt.Before(now) {
+	if known && !infinite(doneAt) && doneAt.Before(now) {
 		done += " " + stamp(doneAt)
 	}
 	m.fired[r.name][key] = append(m.fired[r.name][key], fmt.Sprintf("met since %s n %v:%s", stamp(since), values["n"], done))
@@ -515,7 +525,7 @@ func (m *model) over(r *theRule, values row, w *waiting, now time.Time) (doneAt 
 	done := r.isDone(m.tables, values, now, false)
 	if done {
 		doneAt = " done"
-		if at, known, _ := m.done(r, values, now); known && at.Before(now) {
+		if at, known, _ := m.done(r, values, now); known && !infinite(at) && at.Before(now) {
 			doneAt += " " + stamp(at)
 		}
 	}
@@ -595,7 +605,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.slot = time.Time{}
 		}
 		if done := r.isDone(m.tables, values, now, true) && !r.isDone(m.tables, old, now, true); r.met && done && !isDue && r.about(m.tables, values) {
-			if w.slot = m.next(now); !counted || had != has || has && !before.Equal(since) {
+			if w.slot = m.next(now); !counted || had != has || has && !before.Equal(since) || r.changes() && changed.changes(old, values) {
 				w.horizon, w.came = time.Time{}, now
 			}
 		}
@@ -628,12 +638,12 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 		m.come(r, key, now)
 	case !counted:
 		w.horizon = now
-		m.wait(r, key, now)
+		m.look(r, key, now)
 	case looked, held:
 		if w.slot.IsZero() {
 			w.horizon = now
 		}
-		m.wait(r, key, now)
+		m.look(r, key, now)
 	case r.met && !isDue && has && w.starts[since.UnixMicro()] == nil:
 		slot := w.slot
 		if m.wait(r, key, now); !slot.IsZero() && (w.slot.IsZero() || slot.Before(w.slot)) {
@@ -655,8 +665,8 @@ func (m *model) wrote(table, key string, now time.Time) {
 		before := w.slot
 		switch {
 		case !slices.Contains(r.also(), table):
-			// The check of the next step finds it. That of a row that is paused looks for its clock at least once a day, but
-			// at what time of the day depends on when it was looked at before.
+			// The check of the next step finds it. A row that is paused is looked at once a day, but at what time of the day
+			// depends on when it was looked at before.
 			w.unsure = w.unsure || r.looksUp(table) && r.paused(m.tables, m.rows[key])
 		case w.slot.IsZero():
 			w.horizon, w.came, w.slot = time.Time{}, now, m.next(now)
@@ -797,6 +807,9 @@ func (m *model) run(now time.Time) {
 }
 
 func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
+	if w.slot.Before(w.began) { // its clock has moved back
+		w.began = w.slot
+	}
 	m.tell(r, key, w, now)
 	m.meets(r, key, w, now)
 	values, found := m.rows[key]

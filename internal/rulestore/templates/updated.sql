@@ -83,7 +83,8 @@ begin
         -- The check tells that the row is done in time.
         perform prescient.rule_wait(
             {name}, {entity}, new_key, came - interval '1 microsecond', clock => clock,
-            came => case when old_since is distinct from new_since then came end, again => old_since is not distinct from new_since
+            came => case when changed or old_since is distinct from new_since then came end,
+            again => not changed and old_since is not distinct from new_since
         );
     elsif {recovers}
         and (
@@ -106,7 +107,7 @@ begin
     then
         -- The clock starts again, or the row has come under the conditions.
         perform prescient.rule_wait(
-            {name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock, came => came,
+            {name}, {entity}, new_key, greatest({new_first}, timestamptz '{since_first}'), clock => clock, came => came,
             again => old_since is not distinct from new_since
         );
     elsif counts and old_paused <> new_paused then
