@@ -12,8 +12,11 @@ func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
-		{Step: "r", Number: 1, At: at}, {Step: "r", Number: 3, LeftOut: 1, At: at}, {Step: "r", Number: 7, LeftOut: 3, At: at},
-		{Step: "s", Number: 2, LeftOut: 1, At: at}, {Step: "s", Number: 42000, LeftOut: 41999, At: at},
+		{Step: "r", Number: 1, At: at},
+		{Step: "r", Number: 3, LeftOut: 1, At: at},
+		{Step: "r", Number: 7, LeftOut: 3, At: at},
+		{Step: "s", Number: 2, LeftOut: 1, At: at},
+		{Step: "s", Number: 42000, LeftOut: 41999, At: at},
 	}}
 	got := e.Sentence(at, "prescient")
 	const when = " at 2026-03-11T09:00:00Z"

@@ -66,7 +66,8 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 			"170", "301ms", 170, "left",
 		},
 		{
-			"none was run", board.Cell{
+			"none was run",
+			board.Cell{
 				Slot: noon, Span: duration.Text(15 * time.Minute), Slots: 15, State: board.StateDue,
 				Forecast: &board.Forecast{Rows: 70, Took: duration.Text(143 * time.Millisecond)},
 			},
