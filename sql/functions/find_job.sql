@@ -2,15 +2,17 @@
 -- job has that number. A query that compares rows with it puts it into a subquery, so that it is found once.
 create or replace function prescient.find_job(job_exec text)
 returns bigint
-language sql
+language plpgsql
 stable
 as $$
-    select coalesce(
+begin
+    return coalesce(
         (select j.job from prescient.job j where j.name = job_exec),
         (
             select n.number
             from (select prescient.job_number(job_exec) as number) as n
             where not exists (select from prescient.job o where o.job = n.number)
         )
-    )
+    );
+end
 $$;
