@@ -50,7 +50,8 @@ type Database struct {
 // Slots says how the grid is expected to be.
 type Slots struct {
 	// Width is the distance between two slots, whole seconds that divide 24 h. 0 takes the width of
-	// the database; any other value must agree with it. Defaults to 0.
+	// the database; any other value must agree with it. "migrate up" gives it to a new schema.
+	// Defaults to 0.
 	Width time.Duration `mapstructure:"width"`
 }
 

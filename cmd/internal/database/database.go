@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -161,10 +162,35 @@ func Setting(ctx context.Context, f *factory.Factory, db *sqlx.DB) (pgsql.Settin
 	if !errors.Is(err, pgsql.ErrNotMigrated) || !Private(f) {
 		return setting, err
 	}
-	if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+	if err := Migrate(ctx, f, db); err != nil {
 		return setting, err
 	}
 	return pgsql.ReadSetting(ctx, db, f.Schema())
+}
+
+// Migrate brings the schema up to date. A new one gets the width of the settings, if they have one.
+func Migrate(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
+	before, err := pgsql.Migrations(ctx, db, f.Schema())
+	if err != nil {
+		return err
+	}
+	if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+		return err
+	}
+	width := f.Config().Slots.Width
+	if width == 0 || before[0].Applied {
+		return nil
+	}
+	g, err := grid.New(width)
+	if err != nil {
+		return err
+	}
+	l, err := Ledger(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	_, err = l.As(Actor()).SetWidth(ctx, g)
+	return err
 }
 
 // CheckWidth returns an error if the settings expect another width than the database has.

@@ -40,7 +40,8 @@ func newCmdUp(f *factory.Factory) *cobra.Command {
 		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were
 applied. Migrations change tables, and "functions" replaces the functions with those of this binary.
 It also makes the rows of the binary's periodic functions, or lets them wait by their new crontabs.
-After a restore from a dump, it gives the outbox positions of this server.
+After a restore from a dump, it gives the outbox positions of this server. A new schema has slots of
+15 minutes, or of slots.width.
 Processes may do this concurrently. The role must be allowed to create tables. Connect to PostgreSQL
 itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
@@ -51,7 +52,7 @@ itself, not through a pooler in transaction mode.`,
 
 func migrateUp(ctx context.Context, f *factory.Factory) error {
 	return withSchema(ctx, f, func(db *sqlx.DB, before []pgsql.Migration) error {
-		if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+		if err := database.Migrate(ctx, f, db); err != nil {
 			return err
 		}
 		if err := enqueuePeriodic(ctx, f, db); err != nil {
