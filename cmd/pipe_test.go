@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -71,6 +72,10 @@ func TestACommandWithoutStderrWorks(t *testing.T) {
 	if err := ofThisBinary(t, url, true, "run").Run(); err != nil {
 		t.Errorf("run: %v", err)
 	}
+	var begun time.Time // the session of the run may end after its process
+	if err := db.GetContext(t.Context(), &begun, `select clock_timestamp()`); err != nil {
+		t.Fatal(err)
+	}
 	c := ofThisBinary(t, url, true, "daemon", "--log-level", "debug")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -80,7 +85,8 @@ func TestACommandWithoutStderrWorks(t *testing.T) {
 			select exists (
 				select from pg_stat_activity
 				where datname = current_database() and pid <> pg_backend_pid() and application_name like 'prescient%'
-			)`)
+					and backend_start > $1
+			)`, begun)
 		if err != nil {
 			t.Fatal(err)
 		}
