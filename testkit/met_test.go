@@ -203,3 +203,30 @@ func TestWhatFollowsHasTheDataOfAStep(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestThereIsNoAllClearForARowThatWasMetIfTheRuleHasMetNoMore(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	rules := func(met string) {
+		kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, since: opened_at, done: closed_at, "+met+
+			"recovered: {event: recovered}, steps: [{after: 4h, event: late}]}]"))
+	}
+	rules("met: {event: met}, ")
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(time.Hour)
+	kit.DB.MustExec("update cases set closed_at = $1", kit.Now())
+	kit.RunFor(time.Hour)
+	rules("")
+	kit.DB.MustExec("update cases set closed_at = null")
+	kit.RunFor(time.Hour)
+	kit.DB.MustExec("update cases set closed_at = $1", kit.Now())
+	kit.RunFor(10 * time.Hour)
+	var types []string
+	for _, e := range kit.Events() {
+		types = append(types, e.Type)
+	}
+	if diff := cmp.Diff([]string{"met"}, types); diff != "" {
+		t.Error(diff)
+	}
+}

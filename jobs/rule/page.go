@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -109,7 +110,9 @@ func (p *page) remember(ctx context.Context) error {
 		if f.start != "" && f.start == t.seen.start {
 			f.since = t.seen.Since // the zone may have another law since
 		}
-		if met := f.step == MetStep && p.rule.Rule.Met != (Act{}); recovers && f.recovers && !met {
+		// Met has followed, also if the rule had it before a change of its file.
+		met := f.step == MetStep && !slices.ContainsFunc(p.rule.Rule.Steps, func(s Step) bool { return s.Name == MetStep })
+		if recovers && f.recovers && !met {
 			t.memory.begins(f.since, f.step)
 		}
 		if f.since.Equal(t.seen.Since) {
