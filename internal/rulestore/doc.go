@@ -12,8 +12,8 @@
 // own, in which the server has understood all names before. The checks find out what has happened; see
 // package rule.
 //
-// A trigger decides for what a row waits, although the check could. Triggers that only let each changed row be checked in
-// the next slot were built and measured: they gain nothing for an insert, and each later change costs more, as
-// bench/README.md shows. Only the trigger sees both versions of a row, too. A check cannot tell a row that was done, whose
-// steps that have passed meanwhile do not fire, from one that has come late.
+// A trigger decides for what a row waits, although the check could. Triggers that only let each changed row be checked
+// in the next slot were built and measured: they gain nothing for an insert, and each later change costs more, as
+// bench/README.md shows. Only the trigger sees both versions of a row, too. A check cannot tell a row that was done,
+// whose steps that have passed meanwhile do not fire, from one that has come late.
 package rulestore
