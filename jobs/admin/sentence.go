@@ -47,8 +47,12 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
-		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended",
-			who(e), spoken.Instant(e.RequestedFor), slot)
+		at := "as soon as possible"
+		if !e.RequestedFor.IsZero() {
+			at = "for " + spoken.Instant(e.RequestedFor)
+		}
+		return fmt.Sprintf("requested again%s, %s, while due in slot %s: recorded until that check has ended",
+			who(e), at, slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":

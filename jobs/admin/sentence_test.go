@@ -89,3 +89,15 @@ func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestThatIsRecordedSaysForWhen(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	for want, at := range map[string]time.Time{"for 2026-03-11T10:00:00Z": slot.Add(time.Hour), "as soon as possible": {}} {
+		e := admin.TimelineEntry{What: "recorded", Slot: slot, RequestedFor: at, ByRole: "shop"}
+		want = "requested again by shop, " + want + ", while due in slot 2026-03-11T09:00:00Z: recorded until that check has ended"
+		if got := e.Sentence(slot, "prescient"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}

@@ -40,7 +40,7 @@ type TimelineEntry struct {
 	What string    `json:"what"`
 	At   time.Time `json:"at,omitzero"`   // zero: it waits, or began before times were kept
 	Slot time.Time `json:"slot,omitzero"` // the slot of the row; for enqueued, the first
-	// For enqueued and recorded. Zero: before the year 1, which only SQL can request.
+	// For enqueued and recorded. Zero: as soon as possible, which only SQL can request, by an instant up to 1970.
 	RequestedFor time.Time `json:"requested_for,omitzero"`
 	// For enqueued: Request.Within.
 	Within time.Duration `json:"within_ns"`

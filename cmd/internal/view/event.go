@@ -79,7 +79,7 @@ type Event struct {
 	Hindrance string `json:"hindrance"`
 
 	At           *time.Time     `json:"at"`            // null: the row waits
-	RequestedFor *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
+	RequestedFor *time.Time     `json:"requested_for"` // null: it is no enqueue, or one for as soon as possible
 	Within       *duration.Text `json:"within"`        // null: the row had no window
 	Lateness     *duration.Text `json:"lateness"`      // null: no check
 	Duration     *duration.Text `json:"duration"`      // run time of the check; null: no check
