@@ -65,6 +65,16 @@ func Meant(f *factory.Factory, job string, names []string) string {
 	return spoken.Meant(job, slices.DeleteFunc(known, func(name string) bool { return name == job }))
 }
 
+// WarnOfJob warns of a job that neither this binary nor the database has. It is no error, because another binary may
+// have the job. of adds to the warning what names the job.
+func WarnOfJob(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, of func(err error) error,
+) {
+	if err := Require(ctx, f, db, c, job); err != nil {
+		f.Log().WarnContext(ctx, "is the name of the job right?", "error", of(err))
+	}
+}
+
 // Warn is Require for commands that only read. For them an unknown job has the same empty
 // result as a job without rows.
 func Warn(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string) {

@@ -174,9 +174,7 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 	}
 	for _, r := range file.Rules {
 		warn := func(field, job string) {
-			if err := checks.Require(ctx, f, db, client, job); err != nil {
-				f.Log().WarnContext(ctx, "is the name of the job right?", "error", r.Problem(field, "%v", err))
-			}
+			checks.WarnOfJob(ctx, f, db, client, job, func(err error) error { return r.Problem(field, "%v", err) })
 		}
 		for i, s := range r.Steps {
 			warn(fmt.Sprintf("steps[%d].job", i+1), s.Job)

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"runtime/debug"
-	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -135,12 +133,12 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 			},
 		}
 		var done schedule.ApplyResult
-		jobsOf := map[string]string{}                      // the first schedule of each job that this binary lacks
+		lacks := lacking{}
 		err := tx.In(ctx, db, func(db tx.DB) (err error) { // once, because the file can be read once
 			if err := jobs.SetActor(ctx, db.(jobs.Tx), database.Actor()); err != nil {
 				return err
 			}
-			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file), jobsOf)), options)
+			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file), lacks)), options)
 			return err
 		})
 		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
@@ -149,11 +147,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		if err != nil {
 			return ofStatement(err)
 		}
-		for _, job := range slices.Sorted(maps.Keys(jobsOf)) {
-			if err := warnOfJob(ctx, f, db, jobsOf[job], job); err != nil {
-				return err
-			}
-		}
+		lacks.warn(ctx, f, db)
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)
 	})
@@ -184,21 +178,15 @@ func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[sche
 	}
 }
 
-// maxJobs bounds the jobs that apply warns of, and so memory.
-const maxJobs = 100
-
-// warning warns of receivers that the settings do not have. It adds to jobsOf the jobs that this binary lacks: the
+// warning warns of receivers that the settings do not have. It adds to lacks the jobs that this binary lacks: the
 // database is asked for them later, because its connection is busy while the file is read.
 func warning(
-	ctx context.Context, f *factory.Factory, all iter.Seq2[schedule.Spec, error], jobsOf map[string]string,
+	ctx context.Context, f *factory.Factory, all iter.Seq2[schedule.Spec, error], lacks lacking,
 ) iter.Seq2[schedule.Spec, error] {
 	return func(yield func(schedule.Spec, error) bool) {
 		for spec, err := range all {
 			checks.WarnOfReceiver(ctx, f, spec.Act.Notify, "schedule "+spec.ID)
-			job := spec.Act.Job
-			if _, known := jobsOf[job]; job != "" && !known && len(jobsOf) < maxJobs && !checks.Has(f, job) {
-				jobsOf[job] = spec.ID
-			}
+			lacks.add(f, spec.ID, spec.Act.Job)
 			if !yield(spec, err) {
 				return
 			}

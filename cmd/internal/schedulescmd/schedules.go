@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -131,19 +133,35 @@ func messages(ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.S
 	return rows, err
 }
 
-// warnOfJob warns of a schedule whose job neither this binary nor the database has. Another binary may have it.
-func warnOfJob(ctx context.Context, f *factory.Factory, db *sqlx.DB, id, job string) error {
-	if job == "" || checks.Has(f, job) {
-		return nil
+// lacking has a schedule for each job that this binary lacks, by the name of the job.
+type lacking map[string]string
+
+// add notes the job of a schedule, if this binary lacks it, and the job is not noted yet.
+func (l lacking) add(f *factory.Factory, id, job string) {
+	if _, known := l[job]; job != "" && !known && len(l) < maxLacking && !checks.Has(f, job) {
+		l[job] = id
+	}
+}
+
+// maxLacking bounds the jobs of a file, and so memory.
+const maxLacking = 100
+
+// warn warns of the jobs that the database lacks, too. The schedules are written by then, so the command goes on if the
+// database cannot be asked.
+func (l lacking) warn(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
+	if len(l) == 0 {
+		return
 	}
 	client, err := database.Client(ctx, f, db, nil)
 	if err != nil {
-		return err
+		f.Log().WarnContext(ctx, "it is not known whether the database has the jobs of the schedules", "error", err)
+		return
 	}
-	if err := checks.Require(ctx, f, db, client, job); err != nil {
-		f.Log().WarnContext(ctx, "is the name of the job right?", "error", fmt.Errorf("schedule %s: job: %w", id, err))
+	for _, job := range slices.Sorted(maps.Keys(l)) {
+		checks.WarnOfJob(ctx, f, db, client, job, func(err error) error {
+			return fmt.Errorf("schedule %s: job: %w", l[job], err)
+		})
 	}
-	return nil
 }
 
 // printSchedule prints the schedule that a call has returned, with rows below it.
@@ -154,9 +172,9 @@ func printSchedule(
 		return ofStatement(err)
 	}
 	checks.WarnOfReceiver(ctx, f, s.Act.Notify, "schedule "+s.ID)
-	if err := warnOfJob(ctx, f, db, s.ID, s.Act.Job); err != nil {
-		return err
-	}
+	jobs := lacking{}
+	jobs.add(f, s.ID, s.Act.Job)
+	jobs.warn(ctx, f, db)
 	v := scheduleapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{
