@@ -48,7 +48,7 @@ func unknownVariables(environ []string) []string {
 }
 
 // meant asks whether the setting was meant that a variable names without its section, PRESCIENT_SCHEMA for
-// PRESCIENT_DATABASE_SCHEMA, or one with a similar name. Returns an empty text if there is none.
+// PRESCIENT_DATABASE_SCHEMA, or one with a similar name. Returns an empty text if it finds neither.
 func meant(name string, known map[string]bool) string {
 	var full []string
 	for other := range known {

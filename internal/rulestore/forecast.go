@@ -146,7 +146,7 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 
 // later adds the slots of the steps that do not fire in the slot of the next check.
 func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires map[int]time.Time) {
-	timing := d.Timing.For(r.held, r.pauses).Since(r.since, d.Rule.Steps, m.Fired)
+	timing := d.Timing.For(r.held, r.pauses).Continued(r.since, d.Rule.Steps, m.Fired)
 	begun := grid.Later(slot, d.Grid.Floor(d.now))
 	for i, s := range d.Rule.Steps {
 		if _, found := fires[i]; found {

@@ -236,12 +236,13 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		begins = fmt.Sprintf("case when %s is not null then least(%[1]s, %s) end", begins, ends)
 		resume = append(resume, "new_ends")
 	}
-	every, changes, forget, held, first, newFirst := "null::text[]", "false", "", "null::text[]", "r.first", "new_first"
+	every, changes, forget, pausedKeys := "null::text[]", "false", "", "null::text[]"
+	first, newFirst := "r.first", "new_first"
 	if columns := u.Facts.Changed; len(columns) > 0 {
 		every, changes = "array_agg(r.key)", differ("old_row", "new_row", columns)
 	}
 	if len(u.Facts.Pause) > 0 {
-		held = "array_agg(r.key) filter (where r.paused)"
+		pausedKeys = "array_agg(r.key) filter (where r.paused)"
 		// A check notes since when the row is paused, and looks at it once a day from then on.
 		first = "case when r.paused then least(r.first, here.now) else r.first end"
 		newFirst = "case when new_paused then least(new_first, now) else new_first end"
@@ -268,7 +269,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		"{looks}", version(u.Looks), "{enters}", version(u.Enters), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
-		"{every}", every, "{held}", held, "{first}", first, "{new_first}", newFirst, "{paused}", u.Facts.PausedSQL(),
+		"{every}", every, "{paused}", u.Facts.PausedSQL(), "{paused_keys}", pausedKeys,
+		"{first}", first, "{new_first}", newFirst,
 		"{marks}", fmt.Sprint(len(u.Facts.Changed) > 0), "{changed}", changes,
 		"{forget_many}", strings.ReplaceAll(forget, "%s", "keys"),
 		"{forget_one}", strings.ReplaceAll(forget, "%s", "array[key]"),

@@ -131,7 +131,7 @@ func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.Recheck
 
 // steps decides about a row that waits for its steps.
 func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, error) {
-	timing := d.Timing.For(row.Held, row.Pauses).Since(row.Since, d.Rule.Steps, m.Fired)
+	timing := d.Timing.For(row.Held, row.Pauses).Continued(row.Since, d.Rule.Steps, m.Fired)
 	found := d.occurrences(row, m, at, timing)
 	is.Due, is.LeftOut, is.Next = found.due, found.leftOut, found.next
 	if len(is.LeftOut) > 0 {

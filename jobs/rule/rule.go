@@ -65,8 +65,8 @@ type Rule struct {
 	// Entity is the name of the row in events and in prescient why NAME KEY. Defaults to the name of the table without
 	// its schema.
 	Entity string `json:"entity,omitempty"`
-	// Since has the instants from which delays count, as SQL: the latest counts. A row of
-	// which all are null is ignored until one is set. There is at least one.
+	// Since has the instants from which delays count, as SQL: the latest counts. A row of which all are null is ignored
+	// until one is set. There is at least one.
 	Since Texts `json:"since"`
 	// Done has instants at which the expected thing happens, or conditions that are true once it has happened,
 	// as SQL. One suffices. There is at least one.

@@ -100,9 +100,9 @@ func (t *Timing) For(list []expr.Held, pauses []Pause) *Timing {
 	return of
 }
 
-// Since returns the timing for a row for which these occurrences of steps have fired last, by the names of the steps.
-// If the delays of a step that repeats have changed since then, its next times count from that occurrence.
-func (t *Timing) Since(since time.Time, steps []Step, fired map[string]Occurrence) *Timing {
+// Continued returns the timing for a row for which these occurrences of steps have fired last, by the names of the
+// steps. If the delays of a step that repeats have changed since then, its next times count from that occurrence.
+func (t *Timing) Continued(since time.Time, steps []Step, fired map[string]Occurrence) *Timing {
 	of := &Timing{steps: slices.Clone(t.steps)}
 	for i, s := range t.steps {
 		last := fired[steps[i].Name]

@@ -63,9 +63,8 @@ var wished = map[string]string{
 	"set":    ". A step changes its row with sql: update TABLE set ... where KEY = $key",
 }
 
-// mapping yields the fields of a mapping whose values are not empty. known lists their names; nil
-// allows all names. A field with a mistake is left out, so a caller that
-// misses one looks whether there are new mistakes.
+// mapping yields the fields of a mapping whose values are not empty. known lists their names; nil allows all names. It
+// leaves out a field with a mistake. So a caller that misses a field first looks whether there are new mistakes.
 func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pair) {
 	if node.Kind != yaml.MappingNode {
 		r.wrong(node.Line, at, "want fields, such as name: value, not %s", kindOf(node))

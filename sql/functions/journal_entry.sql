@@ -10,6 +10,8 @@
 -- a check its lateness in milliseconds, its run time in microseconds and its error; if nothing was
 -- checked, when. A check without an error that asked for another one leaves 12 characters instead;
 -- see journal_check.
+-- A function in SQL that calls the clock and is stable is not inlined. It is parsed again in each transaction, for four
+-- times the cost of this one.
 create or replace function prescient.journal_entry(what text, slot timestamptz)
 returns text
 language plpgsql

@@ -16,7 +16,7 @@ declare
     keys  text[];
     ats   timestamptz[];
     every_key text[]; -- whose columns have changed
-    held_key  text[]; -- of rows that are paused
+    paused_key text[]; -- of rows that are paused
     n     integer;
     alike boolean; -- null: the statement has written no row
 begin
@@ -32,23 +32,23 @@ begin
         select
             array_agg(r.key) filter (where r.about and not r.done and r.first is not null),
             array_agg(greatest({first}, timestamptz '{since_first}')) filter (where r.about and not r.done and r.first is not null),
-            {every}, {held}
-        into keys, ats, every_key, held_key
+            {every}, {paused_keys}
+        into keys, ats, every_key, paused_key
         from prescient_inserted as prescient_row, {row}(row({inserted_columns})::{type}, here.now) as r;
     exception
         when others or assert_failure then
             select
                 array_agg(r.key) filter (where r.about and not r.done and r.first is not null),
                 array_agg(greatest({first}, timestamptz '{since_first}')) filter (where r.about and not r.done and r.first is not null),
-                {every}, {held}
-            into keys, ats, every_key, held_key
+                {every}, {paused_keys}
+            into keys, ats, every_key, paused_key
             from prescient_inserted as prescient_row, {safe}(prescient_row.*, here.now) as r;
     end;
     if every_key is not null then
         perform prescient.rule_mark({name}, every_key, came);
     end if;
-    if held_key is not null then
-        perform prescient.rule_mark({name}, held_key, came, {marks}, true);
+    if paused_key is not null then
+        perform prescient.rule_mark({name}, paused_key, came, {marks}, true);
     end if;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then

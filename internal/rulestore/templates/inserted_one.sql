@@ -14,7 +14,7 @@ declare
     came    timestamptz := coalesce(clock, transaction_timestamp());
     key     text;
     at      timestamptz;
-    held    boolean;
+    is_paused boolean;
 begin
     begin
         if not ({new_alike}) then
@@ -22,16 +22,16 @@ begin
         end if;
         new_row := row({new_columns});
         select r.key, case when r.about and not r.done and r.first is not null then greatest({first}, timestamptz '{since_first}') end, r.paused
-        into key, at, held
+        into key, at, is_paused
         from {row}(new_row, now) as r;
     exception
         when others or assert_failure then
             select r.key, case when r.about and not r.done and r.first is not null then greatest({first}, timestamptz '{since_first}') end, r.paused
-            into key, at, held
+            into key, at, is_paused
             from {safe}(new, now) as r;
     end;
-    if {marks} or held then
-        perform prescient.rule_mark({name}, array[key], came, {marks}, nullif(held, false));
+    if {marks} or is_paused then
+        perform prescient.rule_mark({name}, array[key], came, {marks}, nullif(is_paused, false));
     end if;
     if at is not null then
         perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came, fresh => true);

@@ -67,7 +67,7 @@ const (
 	Stopped   = "stopped" // by the end of its server; part of it may be done
 )
 
-// Done is the record of a confirmed action. By is the database role.
+// Done is the record of a confirmed action. ByRole is the database role.
 type Done struct {
 	ID         int64      `json:"id"`
 	At         time.Time  `json:"at"`

@@ -115,7 +115,10 @@ func (j *Job) readRange(ctx context.Context, r *reader, in Range) error {
 			e.Slot = e.Slot.UTC()
 			return err
 		})
-	if err == nil && len(j.Cells) == 0 {
+	if err != nil {
+		return fmt.Errorf("read the errors of job %s: %w", j.JobExec, err)
+	}
+	if len(j.Cells) == 0 {
 		_, err = rows(ctx, r, pg.BoardJobLast, []any{j.JobExec, r.grid().Add(r.grid().Floor(is.to), -maxLookback), is.to},
 			func(row *sql.Rows, last *time.Time) error {
 				err := row.Scan(last)
@@ -124,7 +127,7 @@ func (j *Job) readRange(ctx context.Context, r *reader, in Range) error {
 			})
 	}
 	if err != nil {
-		return fmt.Errorf("read the errors of job %s: %w", j.JobExec, err)
+		return fmt.Errorf("read the last slot of job %s: %w", j.JobExec, err)
 	}
 	return nil
 }

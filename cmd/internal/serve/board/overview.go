@@ -151,10 +151,13 @@ func (b *Board) Axis(ctx context.Context, in Range, acted int64) (Axis, error) {
 			}
 			return v, err
 		})
-	if f, is := b.forecast(ctx); err == nil && is {
+	if err != nil {
+		return v, err
+	}
+	if f, is := b.forecast(ctx); is {
 		v.Cells = expected(v.Cells, f, o.CurrentSlot)
 	}
-	return v, err
+	return v, nil
 }
 
 // cells returns the slots in [from, to) in cells of a span, which divides both. current is the slot

@@ -30,7 +30,7 @@ func (r Range) key() string {
 	return keyOf(from, to, r.Last.String(), r.Ahead.String())
 }
 
-// check refuses a range that is none.
+// check refuses a range that does not begin before it ends.
 func (r Range) check() error {
 	if err := action.CheckInstant("from", r.From); err != nil {
 		return err

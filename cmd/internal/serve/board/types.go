@@ -144,7 +144,8 @@ type Job struct {
 	// Cells have the slots of the range with rows of it, the newest first. A cell is one slot, or several of a long range.
 	Cells []JobCell `json:"cells"`
 	Days  []JobDay  `json:"days"` // of the range, the newest first
-	// LastSlot is its last slot before the range, of 2,880, if the range has none. Null: there is none.
+	// LastSlot is the last slot with rows of it in the 2,880 slots before the end of the range. Null: there is no such
+	// slot, or Cells has some.
 	LastSlot *time.Time `json:"last_slot"`
 	// Ahead counts its waiting rows in those of the next 96 slots that have any.
 	Ahead  []Ahead    `json:"ahead"`

@@ -141,14 +141,14 @@ func (p overviews) read(ctx context.Context, of string, acted int64) overviewPag
 		return v
 	}
 	v := newOverviewPage(o)
-	if err := p.change(ctx, &v, of, acted); err != nil { // the verdict matters more than the chart
+	if err := p.showRange(ctx, &v, of, acted); err != nil { // the verdict matters more than the chart
 		p.cfg.Logger.WarnContext(ctx, "reading the range of the chart failed", "range", of, "error", err)
 	}
 	return v
 }
 
-// change shows another range of periods in the chart of the first page.
-func (p overviews) change(ctx context.Context, v *overviewPage, of string, acted int64) error {
+// showRange shows another range of periods in the chart of the first page.
+func (p overviews) showRange(ctx context.Context, v *overviewPage, of string, acted int64) error {
 	i := slices.Index(periodNames(), of)
 	if i < 0 || of == usual {
 		return nil
