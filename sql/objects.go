@@ -3,7 +3,9 @@ package sql
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lib/pq"
@@ -18,9 +20,17 @@ const versionTableName = "schema_migration"
 // types, and the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)". An
 // application may have objects of its own in the schema, also functions of the same names.
 func Objects() (tableNames, typeNames, routineHeads []string) {
-	tableNames = append(declared(`create table prescient\.(\w+)`, migrations()), versionTableName)
-	return tableNames, declared(`create (?:domain|type) prescient\.(\w+)`, migrations()), declaredRoutines()
+	o := objects()
+	return slices.Clone(o.tables), slices.Clone(o.types), slices.Clone(o.routines)
 }
+
+// objects searches all files once: a search takes 6 ms of CPU time, and doctor needs the names several times.
+var objects = sync.OnceValue(func() (o struct{ tables, types, routines []string }) {
+	o.tables = append(declared(`create table prescient\.(\w+)`, migrations()), versionTableName)
+	o.types = declared(`create (?:domain|type) prescient\.(\w+)`, migrations())
+	o.routines = declaredRoutines()
+	return o
+})
 
 // declared lists the names that a pattern finds in files.
 func declared(pattern string, files []source) []string {
