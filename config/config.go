@@ -89,10 +89,6 @@ type Run struct {
 	// before. 0: it never waits. Defaults to 5 s.
 	StartTolerance time.Duration `mapstructure:"start_tolerance"`
 
-	// ClaimDelay is how long each claim is delayed when all cores of the host are in use. The delay
-	// is shorter on idle machines, which therefore take more rows. 0: a claim is never delayed. Defaults to 0.
-	ClaimDelay time.Duration `mapstructure:"claim_delay"`
-
 	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Empty: the clock gives it.
 	// Defaults to empty.
 	JobName string `mapstructure:"job_name"`

@@ -34,7 +34,6 @@
 //	  lease: 1m
 //	  grace: 20s
 //	  start_tolerance: 5s
-//	  claim_delay: 0s
 //	  job_name: ""
 //	  ping_url: ""
 //	jobs:

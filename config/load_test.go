@@ -20,7 +20,7 @@ var changed = Config{
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
 		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
-		StartTolerance: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, Stores: 3, Shard: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
+		StartTolerance: 1500 * time.Millisecond, Stores: 3, Shard: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
 	},
 	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
 	Events: Events{
@@ -51,7 +51,6 @@ var changedText = map[string]string{
 	"run.lease":                "90s",
 	"run.grace":                "1m",
 	"run.start_tolerance":      "1.5s",
-	"run.claim_delay":          "2s",
 	"run.stores":               "3",
 	"run.shard":                "1/3",
 	"run.job_name":             "scan-29401665",
@@ -84,7 +83,7 @@ var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
-run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
+run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1", max_refusals: 100, max_refused_for: 48h, after_dead_letter: continue}
 server: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
@@ -112,7 +111,6 @@ page = 200
 lease = "90s"
 grace = "1m"
 start_tolerance = "1.5s"
-claim_delay = "2s"
 stores = 3
 shard = "1/3"
 job_name = "scan-29401665"
@@ -129,7 +127,7 @@ after_dead_letter = "continue"
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
+"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1", "max_refusals": 100, "max_refused_for": "48h", "after_dead_letter": "continue"},
 "server": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
@@ -395,7 +393,6 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"log.format", "json"},
 		{"log.level", "debug"},
 		{"metrics.file", "/var/lib/metrics/prescient.prom"},
-		{"run.claim_delay", "2s"},
 		{"run.connections", "20"},
 		{"run.grace", "1m"},
 		{"run.job_name", "scan-29401665"},

@@ -19,7 +19,6 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"run.lease":                {"2999ms", "60", "0", "soon"},
 		"run.grace":                {"-1s", "20"},
 		"run.start_tolerance":      {"-1s", "5"},
-		"run.claim_delay":          {"-1s", "2", "busy"},
 		"run.stores":               {"0", "-1", "2.5", "many"},
 		"run.shard":                {"1", "1/0", "2/2", "3/2", "-1/2", "a/b", "1/2/3"},
 		"jobs.horizon":             {"0", "5y", "-1d"},
@@ -96,7 +95,7 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", ": did you mean run?"},
 		"typo of an empty one":    {"runs:", "runs", ": did you mean run?"},
 		"setting without one":     {"workers: 8", "workers", ", correct or remove it; the sections are alerts, database, events, history, http_jobs, jobs, log, metrics, receivers, run, server, slots, spool, sql_jobs, stores"},
-		"value for a section":     {"run: 8", "run", ", correct or remove it; run has workers, connections, stores, shard, page, lease, grace, start_tolerance, claim_delay"},
+		"value for a section":     {"run: 8", "run", ", correct or remove it; run has workers, connections, stores, shard, page, lease, grace, start_tolerance"},
 		"too deep":                {"run: {workers: {max: 8}}", "run.workers.max", ", correct or remove it; run has workers"},
 		"dotted in a wrong place": {"log.levels: warn", "log.levels", ": did you mean level?"},
 	}

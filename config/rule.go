@@ -91,7 +91,6 @@ var rules = map[string]rule[Config]{
 	},
 	"run.grace":           {"a duration, such as 20s", anyValue[Config]},
 	"run.start_tolerance": {"a duration, such as 5s", anyValue[Config]},
-	"run.claim_delay":     {"a duration, such as 2s", anyValue[Config]},
 	"run.job_name":        {"a text", anyValue[Config]},
 	"run.ping_url": {
 		"an http or https URL",

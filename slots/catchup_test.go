@@ -297,31 +297,6 @@ func TestCatchUpEndsWithTheSlotInWhichItReachesItsLimit(t *testing.T) {
 	}
 }
 
-// The delay of the second claim begins before the rows of the first are read, and ends after that. A machine without
-// any load does not delay it.
-func TestALimitThatIsReachedDuringTheDelayOfAClaimLeavesTheSlotOpen(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.registry.Register("job", jobs.Row(done))
-	w.enqueue("job", slot(1), 10)
-	w.clock.Set(slot(3))
-	r := w.runner(func(c *slots.Config) { c.ClaimDelay = time.Hour })
-	caught, err := r.CatchUp(t.Context(), slots.CatchUp{Limit: 3})
-	if err != nil || len(caught.Results) != 1 {
-		t.Fatalf("%+v, %v", caught, err)
-	}
-	if got := caught.Results[0]; got.State != slots.StateOpen || got.Checked != 3 {
-		t.Errorf("the slot is %s with %d rows checked, want %s with 3", got.State, got.Checked, slots.StateOpen)
-	}
-	if trouble := w.status().Trouble; len(trouble) != 1 || trouble[0].State != slots.StateOpen || trouble[0].Waiting().N != 7 {
-		t.Errorf("the status: %+v", trouble)
-	}
-	w.catchUp(slots.CatchUp{})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 10}, w.outcomes()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestBadCatchUpIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
-	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -44,12 +43,6 @@ func (r *run) newWork(lanes ...*lane.Lane) *work {
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
 func (r *run) claim(l *lane.Lane) (bool, error) {
-	if r.cfg.ClaimDelay > 0 {
-		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
-		if !db.Sleep(r.ctx.Stop, min(delay, maxDelay)) {
-			return false, nil
-		}
-	}
 	w := r.newWork(l)
 	if ok, err := r.obtainPermit(w, l); !ok {
 		return false, err

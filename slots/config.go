@@ -59,10 +59,6 @@ type Config struct {
 	// LeaveLocked makes Run leave the rows that other sessions have locked, as CatchUp does: some seconds after nothing
 	// else is left to do. Set it if CatchUp follows. Default: Run waits for them until shortly before the next slot.
 	LeaveLocked bool
-	// ClaimDelay delays each claim in proportion to the load of the machine, so that a busy machine leaves rows to idle
-	// ones: by this much at a load of 1 (all cores in use), at most a second. The load is always 0 except on Linux. A
-	// single machine only loses the delay. Default 0: claim at once.
-	ClaimDelay time.Duration
 	// Now is the clock that slots are compared with, for a replay of the past or the future. Default: the database's.
 	Now func() time.Time
 	// Logger receives warnings. Default: slog.Default().
@@ -156,8 +152,8 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, defaults.Grace)), math.MaxInt64-phase.LastTime) // which is added to it
 	cfg.Early = max(0, cmp.Or(cfg.Early, defaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < claim.MinLease {
-		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, "+
+	if cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < claim.MinLease {
+		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, "+
 			"and Lease at least %s", claim.MinLease)
 	}
 	for _, bound := range []chan struct{}{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
@@ -165,7 +161,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(chan struct{}, 8)")
 		}
 	}
-	for name, d := range map[string]time.Duration{"Grace": cfg.Grace, "Early": cfg.Early, "ClaimDelay": cfg.ClaimDelay} {
+	for name, d := range map[string]time.Duration{"Grace": cfg.Grace, "Early": cfg.Early} {
 		if problem := spoken.Unitless(d); problem != "" {
 			return nil, fmt.Errorf("slots.Config: %s: %s", name, problem)
 		}

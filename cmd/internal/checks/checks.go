@@ -103,7 +103,7 @@ func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.
 		DB: b.DB, Schema: cfg.Database.Schema, Registry: b.Registry,
 		Shared: pools.Bounds(b.DB), Workers: pools.Part(cfg.Run.Workers), Connections: pools.Part(cfg.Run.Connections),
 		Page:  cfg.Run.Page,
-		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
+		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance),
 		Logger: f.Log(), Progress: progress, Observer: observer,
 		Told: b.Told,
 	}

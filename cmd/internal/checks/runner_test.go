@@ -3,7 +3,6 @@ package checks
 import (
 	"io"
 	"testing"
-	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -17,7 +16,7 @@ func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
 	f := factory.New(factory.Config{Name: "shop", Err: io.Discard, Registry: jobs.NewRegistry()})
 	settings := config.Default()
 	settings.Database.URL = config.NewURL(pgtest.URL(t))
-	settings.Run.Connections, settings.Run.ClaimDelay, settings.Run.StartTolerance = 20, 2*time.Second, 0
+	settings.Run.Connections, settings.Run.StartTolerance = 20, 0
 	f.Use(config.Loaded{Config: settings})
 	db, err := database.Open(t.Context(), f)
 	if err != nil {
@@ -28,7 +27,7 @@ func TestARunnerAndItsPoolAreAsTheSettingsSay(t *testing.T) {
 		t.Errorf("the pool has %d connections, want 25", got)
 	}
 	cfg := (&Bound{DB: db, Registry: f.Registry}).Runner(f, nil)
-	if cfg.Connections != 20 || cfg.ClaimDelay != 2*time.Second || cfg.Early >= 0 || cfg.Grace != settings.Run.Grace {
+	if cfg.Connections != 20 || cfg.Early >= 0 || cfg.Grace != settings.Run.Grace {
 		t.Errorf("the runner's configuration: %+v", cfg)
 	}
 }
