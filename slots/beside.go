@@ -64,7 +64,7 @@ func (l *lull) look(r *run) error {
 	if l.locked.IsZero() {
 		l.locked, l.leaves = now, r.leavesAt()
 	}
-	if r.sel.stays && r.Now().Before(l.leaves) || !r.sel.stays && now.Sub(l.locked) < patience {
+	if r.sel.untilNext && r.Now().Before(l.leaves) || !r.sel.untilNext && now.Sub(l.locked) < patience {
 		return nil
 	}
 	return r.report.locked()

@@ -154,7 +154,7 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 	case ModeDefer:
 		sel.judge = deferAll(max(c.Spread, 1))
 	case ModeExpire:
-		sel.leave = true
+		sel.skips = true
 		sel.judge = expire
 	default:
 		return sel, fmt.Errorf("catch up: mode %q: must be %s, %s or %s", c.Mode, ModeRun, ModeDefer, ModeExpire)
@@ -178,7 +178,7 @@ func deferAll(over int) judge {
 	}
 }
 
-func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, skips bool) {
 	if guard.PastDeadline(d, m) {
 		return &guard.Verdict{Outcome: jobs.OutcomeDeadline}, false
 	}
@@ -278,11 +278,7 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 
 // addFill adds the statement that records the missed slots without rows in a range, and counts them in empty.
 func (r *Runner) addFill(m *pg.Message, since, until time.Time, empty *int64) {
-	var clock any // nil: the clock of the database counts
-	if r.cfg.Now != nil {
-		clock = r.Now()
-	}
-	m.Add(pg.LedgerFill.In(r.schema), []any{since, until, clock}, countSlots(empty))
+	m.Add(pg.LedgerFill.In(r.schema), []any{since, until, r.replayed()}, countSlots(empty))
 }
 
 // countSlots reads the number of slots. It skips the first and the last slot of the row.

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/round"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/txn"
@@ -34,11 +35,12 @@ type work struct {
 	again  []*unit.Unit  // units to check once another transaction's lock is gone, or a permit is free
 	locked []row.Outcome // outcomes whose rows another transaction has locked
 	wait   wait
-	undone bool // rows were not checked, and are left to other runners
+	// last follows the record of the last row. GoOn: rows are left to other runners.
+	last record.Then
 }
 
 func (r *run) newWork(lanes ...*lane.Lane) *work {
-	return &work{run: r, lanes: lanes, permits: permit.NewSet()}
+	return &work{run: r, lanes: lanes, permits: permit.NewSet(), last: record.EndClaim}
 }
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
@@ -63,7 +65,9 @@ func (r *run) claim(l *lane.Lane) (bool, error) {
 	if c == nil {
 		return false, nil
 	}
-	c.Closes = !r.tasks.isBusy() && !r.lanes.Waits(elapsed.Now()) && !r.sel.leave && r.sel.limit == 0
+	if !r.tasks.isBusy() && !r.lanes.Waits(elapsed.Now()) && !r.sel.skips && r.sel.limit == 0 {
+		w.last = record.CloseSlot // no claim comes after it, as far as the run can see
+	}
 	r.begin(w, c)
 	return true, nil
 }
@@ -75,7 +79,7 @@ func (r *run) obtainPermit(w *work, l *lane.Lane) (ok bool, err error) {
 	if !l.HasOneKey() {
 		return true, nil
 	}
-	if verdict, stays := r.sel.judge(l.Job, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
+	if verdict, skips := r.sel.judge(l.Job, new(jobs.FutureJob), r.moment()); verdict != nil || skips {
 		return true, nil
 	}
 	buckets, err := l.Limit.Obtain(r.ctx.Stop, w.permits, map[string]int{"": l.AtOnce})
@@ -111,7 +115,7 @@ func (r *run) begin(w *work, c *claim.Claim) {
 	w.Claim = c
 	ctx, end := r.cfg.Registry.StartSpan(r.ctx.Checks, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", w.Token),
-		slog.Any("jobs", r.records.Names(w.Jobs)), slog.Int64("rows", w.Rows))
+		slog.Any("jobs", r.session.Jobs.Names(w.Jobs)), slog.Int64("rows", w.Rows))
 	w.ctx = w.Begin(ctx, w.needs()...)
 	w.account = r.lanes.NewAccount(w.lanes[0], w.Rows, r.tasks.changed)
 	w.checker = txn.NewChecker(w.ctx, r.txns, c)
@@ -144,7 +148,7 @@ func (w *work) do() {
 			if w.Refused > 0 { // the claim keeps the slot open
 				return
 			}
-			if err = r.records.End(r.ctx.Work, w.Claim); err == nil {
+			if _, err = r.records.Record(r.ctx.Work, w.Claim, nil, w.last); err == nil {
 				return
 			}
 		default:
@@ -177,7 +181,10 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 		return w.read()
 	}
 	w.wait.end()
-	w.readAt, w.undone = rows.At, w.undone || rows.Cut
+	w.readAt = rows.At
+	if rows.Cut {
+		w.last = record.GoOn
+	}
 	w.account.Read(int64(len(rows.List)), rows.Bytes)
 	if err != nil {
 		return nil, rows.More, err
@@ -192,10 +199,10 @@ func (w *work) units(rows claim.Rows) []*unit.Unit {
 	moment := r.moment()
 	for i := range rows.List {
 		number := rows.Numbers[i]
-		l, def := r.lanes.Of(number), r.session.Known[number]
-		switch verdict, stays := r.sel.judge(def, &rows.List[i], moment); {
-		case stays:
-			w.Leaves = true
+		l, def := r.lanes.Of(number), r.session.Jobs.Of(number)
+		switch verdict, skips := r.sel.judge(def, &rows.List[i], moment); {
+		case skips:
+			w.Skipped = true
 			w.Postpone(rows.List[i].ID)
 		case verdict != nil:
 			b.Settle(i, def, number, verdict)
@@ -232,13 +239,18 @@ func (w *work) process(units []*unit.Unit, more bool) error {
 
 // record records outcomes. The last record ends the claim if nothing else of it is left.
 func (w *work) record(b round.Batch, more bool) error {
-	w.undone = w.undone || b.Cut
+	if b.Cut {
+		w.last = record.GoOn
+	}
 	w.postpone(b.Again)
 	for _, u := range b.Again {
 		w.account.AddLocked(u.Bytes())
 	}
-	ends := b.Last && !more && !w.undone && w.Refused == 0 && w.isEmpty()
-	left, err := w.run.records.Record(w.run.ctx.Work, w.Claim, b.Outcomes, ends)
+	then := record.GoOn
+	if b.Last && !more && w.Refused == 0 && w.isEmpty() {
+		then = w.last
+	}
+	left, err := w.run.records.Record(w.run.ctx.Work, w.Claim, b.Outcomes, then)
 	w.postponeLocked(left)
 	if err == nil {
 		w.account.Release(b.Done)
@@ -262,14 +274,14 @@ func (w *work) pause() {
 	case <-w.run.ctx.Stop.Done():
 	case <-w.ctx.Done():
 	}
-	w.undone = true // after one more try
+	w.last = record.GoOn // after one more try
 }
 
 // logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
 func (w *work) logHolder() {
 	r, ids := w.run, w.lockedRows()
 	_ = r.session.InTurn(w.ctx, func() error {
-		names := r.records.Names(w.Jobs)
+		names := r.session.Jobs.Names(w.Jobs)
 		holder, mends := w.wait.LogHolder(w.ctx, &r.server, r.slot, w.Jobs, names, ids)
 		r.report.hold(len(ids), names, holder, mends)
 		return nil
@@ -316,14 +328,14 @@ func (w *work) releasePermits() {
 func (w *work) isLost() bool { return errors.Is(context.Cause(w.ctx), ErrLeaseLost) }
 
 // isOver reports whether a claim is done, lost, or to be handed back.
-func (w *work) isOver() bool { return w.Done || w.undone || w.ctx.Err() != nil }
+func (w *work) isOver() bool { return w.Done || w.last == record.GoOn || w.ctx.Err() != nil }
 
 // isEmpty reports whether no row that was read waits for a lock or a permit.
 func (w *work) isEmpty() bool { return len(w.again)+len(w.locked) == 0 }
 
 // goesOn reports whether a unit of the claim waits for nothing.
 func (w *work) goesOn() bool {
-	return slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.Left })
+	return slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff })
 }
 
 // postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has

@@ -200,6 +200,14 @@ func (r *Runner) Now() time.Time {
 	return r.setting.Now()
 }
 
+// replayed returns the parameter by which statements learn of a replayed clock. Nil: the clock of the database counts.
+func (r *Runner) replayed() any {
+	if r.cfg.Now == nil {
+		return nil
+	}
+	return r.Now()
+}
+
 // register reads the numbers of the jobs, those of the rules in the database included, and records
 // in the database that a run knows them. It repeats an error for which retryable returns true.
 func (r *Runner) register(ctx context.Context, retryable func(err error) bool) error {

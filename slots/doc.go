@@ -72,6 +72,18 @@
 // settled when all transactions with lower numbers have ended. If it was not settled at first, the run looks through it
 // again before it closes it. Rows that commit after that are stragglers, and catch-up runs them.
 //
+// # Not before
+//
+// No check starts before its instant, because these places keep to it one after the other:
+//
+//	due_slot      chooses the slot of every row: one at or after its instant, which has not begun
+//	its callers   choose again, once a lock is theirs: the wait for it may have lasted beyond the boundary
+//	fence         fails a record that has moved rows to a slot, if that slot has begun meanwhile
+//	Runner.Run    waits for the boundary, on the clock that slots are compared with
+//	open_slot     lets no run into a slot that has not begun by the clock of the database
+//
+// All but Run are functions in sql/functions.
+//
 // # Time
 //
 // The instant of the slot is a parameter everywhere. Leases always use the clock of the database. Everything that is

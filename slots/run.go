@@ -43,22 +43,22 @@ type selection struct {
 	kind   Kind
 	job    string // the only job to take; empty: all
 	limit  int64  // rows to take at the most; 0: no limit
-	leave  bool   // the judge leaves rows in the slot on purpose
+	skips  bool   // the judge may skip rows
 	byHand bool   // an operator asked for it: no misfire policy applies
 	judge  judge
 
 	*beside
 	started    func() // is called when the run has nothing to start, maybe again and again
-	stays      bool   // the run waits for locks until shortly before the next slot
+	untilNext  bool   // the run waits for locks until shortly before the next slot
 	leftBefore bool   // another run has left the slot, and may have called functions without a record
 }
 
-// judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
-// Otherwise the job's function is called.
-type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
+// judge decides about a row before its check. A verdict is recorded without a check. A row that it
+// skips stays in the slot. Otherwise the job's function is called.
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, skips bool)
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, skips bool) {
 	if v, ok := guard.Before(d, m); !ok {
 		return new(v), false
 	}
@@ -91,11 +91,10 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, telling: &sel.telling, result: Result{Slot: slot, Kind: sel.kind},
 		unknown: map[string]bool{},
 	}
-	writer := &record.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = claim.NewSession(claim.Session{
-		Contexts: n.ctx, Server: &r.server, Slot: slot, Kind: claim.Kind{Name: string(sel.kind), ByHand: sel.byHand},
-		Token: claim.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock,
-		Turn: sel.turn,
+		Contexts: n.ctx, Server: &r.server, Slot: slot, Token: claim.NewToken(), Runner: r.cfg.Name,
+		Entry: claim.Entry{Kind: string(sel.kind), ByHand: sel.byHand, Able: r.cfg.Workers},
+		Most:  sel.limit, Clock: r.replayed, Jobs: new(row.Jobs), Turn: sel.turn,
 	})
 	n.leases = claim.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	n.lanes = lane.New(lane.Options{
@@ -104,7 +103,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
 		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
 	})
-	n.records = record.New(writer, record.Options{
+	n.records = record.New(&record.Writer{Session: n.session, Now: r.Now}, record.Options{
 		Leases: n.leases, Page: r.cfg.Page, Writing: sel.writing, Moment: n.moment, Count: n.count,
 		CountRefused: n.countRefused,
 	})
@@ -177,7 +176,6 @@ func (r *run) open() (state string, err error) {
 		return "", fmt.Errorf("open: %w", pg.ExplainMissing(err))
 	}
 	r.know(list)
-	r.records.Position = opened.Position
 	r.report.opened(opened)
 	switch {
 	case opened.State == "early" && opened.Ahead > 0:
@@ -287,7 +285,7 @@ func (r *run) loop() (State, error) {
 			continue
 		}
 		var end string
-		switch end, err = r.session.Close(r.sel.leave); {
+		switch end, err = r.session.Close(r.sel.skips); {
 		case err != nil:
 		case end == "done":
 			return StateDone, nil
@@ -302,7 +300,7 @@ func (r *run) loop() (State, error) {
 		case r.lanes.IsPaused(elapsed.Now()) && !r.lanes.IsLimitReached(): // left, or again
 			r.wait()
 			err = r.findJobs()
-		case r.sel.leave || r.lanes.IsLimitReached():
+		case r.sel.skips || r.lanes.IsLimitReached():
 			return StateOpen, nil
 		default:
 			if err = r.findJobs(); err == nil && r.lanes.Next(elapsed.Now()) == nil && !r.lanes.IsPaused(elapsed.Now()) {
@@ -315,7 +313,7 @@ func (r *run) loop() (State, error) {
 
 // findJobs finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
 func (r *run) findJobs() error {
-	list, err := r.session.Jobs()
+	list, err := r.session.ListJobs()
 	if err == nil {
 		r.know(list)
 	}
@@ -339,7 +337,7 @@ func (r *run) know(list []claim.Job) {
 			r.lanes.Add(j.Number, def, j.Claimable)
 		}
 	}
-	r.records.Jobs, r.session.Known = known, known
+	r.session.Jobs.Set(known)
 }
 
 // noteOrphans records the jobs that are not registered here and of which a dead runner has left claims.
@@ -372,7 +370,9 @@ func (r *run) moment() guard.Moment {
 }
 
 // count takes what was recorded into the report.
-func (r *run) count(n row.Tally, recorded []row.Outcome) { r.report.count(n, recorded, r.records.Jobs) }
+func (r *run) count(n row.Tally, recorded []row.Outcome) {
+	r.report.count(n, recorded, r.session.Jobs.All())
+}
 
 // countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.
 func (r *run) countRefused(why error) {

@@ -43,7 +43,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			}
 		}
 		result, err := r.run(ctx, slot, selection{
-			kind: KindRun, judge: check, beside: newBeside(&r.cfg), started: func() {}, stays: !r.cfg.LeaveLocked,
+			kind: KindRun, judge: check, beside: newBeside(&r.cfg), started: func() {}, untilNext: !r.cfg.LeaveLocked,
 		})
 		early, ok := errors.AsType[earlyError](err)
 		if !ok || early.ahead > max(r.cfg.Early, defaultEarly) {

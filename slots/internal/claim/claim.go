@@ -15,9 +15,8 @@ type Claim struct {
 	First, Last int64         // ids of its rows
 	Rows        int64         // how many there are; 0: not known
 
-	Closes  bool  // as far as the run can see, it is the last of the slot
 	Done    bool  // its last row is recorded
-	Leaves  bool  // rows were left in the slot by decision
+	Skipped bool  // the run has skipped rows: they stay in the slot
 	Refused int64 // rows that are left because the database records no error for them either
 	// TryTogether is how many outcomes to try to record together while other transactions hold keys that some of them
 	// enqueue. 0: not known.

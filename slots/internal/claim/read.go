@@ -38,7 +38,7 @@ func (s *Session) obtain(
 ) (*Claim, error) {
 	var m pg.Message
 	c.Lease = NewLease()
-	args := append([]any{s.Slot, s.Kind.Name, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
+	args := append([]any{s.Slot, s.Entry.Kind, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
 	m.Add(stmt.In(s.Server.Schema), args, scan)
 	err := s.send(s.Stop, func() error {
 		c.Extend(elapsed.Now(), s.Server.Lease)
@@ -74,8 +74,7 @@ type Rows struct {
 func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows, err error) {
 	var m pg.Message
 	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
-	name := func(number int64) string { return s.Known[number].Name }
-	scan := row.Scan(s.Slot, name, func(number int64, job jobs.FutureJob) error {
+	scan := row.Scan(s.Slot, s.Jobs.Name, func(number int64, job jobs.FutureJob) error {
 		switch {
 		case c.postponed[job.ID]:
 			return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // settleTries and settleEvery bound how long a run waits for the transactions from before its slot to
@@ -26,23 +26,26 @@ type Session struct {
 	Server *db.Server
 
 	Slot   time.Time
-	Kind   Kind
-	Token  int64                      // of the run, which shows that it is at the slot
-	Runner string                     // its name
-	Able   int                        // checks that it can do at once
-	Most   int64                      // rows to read; 0: any number
-	Clock  func() any                 // returns the instant of a replayed clock; nil: the clock of the database counts
-	Known  map[int64]*jobs.Definition // the jobs of the slot that the run can check, by number; set before rows are read
+	Entry  Entry
+	Token  int64      // of the run, which shows that it is at the slot
+	Runner string     // its name
+	Most   int64      // rows to read; 0: any number
+	Clock  func() any // returns the instant of a replayed clock; nil: the clock of the database counts
+	Jobs   *row.Jobs  // of the slot, which the run can check
 
 	Turn Turn // shared with other sessions; nil: the session has its own
+
+	// Position is the number of the runner among those of the slot, by which journals name it. Open sets it.
+	Position int
 
 	taken int64 // rows that were read; only the read with the turn uses it
 }
 
-// Kind is how a run comes to its slot.
-type Kind struct {
-	Name   string // slots.Kind
+// Entry is what a run tells the ledger when it comes to its slot.
+type Entry struct {
+	Kind   string // slots.Kind
 	ByHand bool   // an operator asked for it: the ledger tells of no catch-up
+	Able   int    // checks that the run can do at once
 }
 
 // Turn lets one claim or read at a time have a connection, of all sessions that share it. It holds a value meanwhile.
@@ -61,11 +64,10 @@ func NewSession(s Session) *Session {
 
 // Opened describes the slot as the run found it.
 type Opened struct {
-	State    string        // of prescient.open_slot: early, done, busy or open
-	Planned  int64         // rows; an estimate if there are many
-	Ahead    time.Duration // until a slot that is early begins; 0: it is off the grid
-	Taken    int           // claims of dead runners, whose rows can be claimed again
-	Position int           // of the runner among those of the slot, by which journals name it
+	State   string        // of prescient.open_slot: early, done, busy or open
+	Planned int64         // rows; an estimate if there are many
+	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
+	Taken   int           // claims of dead runners, whose rows can be claimed again
 
 	settled bool // no transaction can bring more rows
 }
@@ -98,9 +100,9 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var ahead int64
 	var settled sql.NullBool
 	var m pg.Message
-	args := []any{s.Slot, s.Kind.Name, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able, s.Kind.ByHand}
+	args := []any{s.Slot, s.Entry.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Entry.Able, s.Entry.ByHand}
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
-		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position)
+		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &s.Position)
 	})
 	list, err = s.listJobs(s.Stop, &m)
 	if err != nil {
@@ -111,8 +113,8 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	return o, list, nil
 }
 
-// Jobs lists the jobs of the slot. Those with few rows come first.
-func (s *Session) Jobs() ([]Job, error) { return s.listJobs(s.Work, new(pg.Message)) }
+// ListJobs lists the jobs of the slot. Those with few rows come first.
+func (s *Session) ListJobs() ([]Job, error) { return s.listJobs(s.Work, new(pg.Message)) }
 
 // listJobs sends a message, and lists the jobs with it. It repeats the message until ctx ends.
 func (s *Session) listJobs(ctx context.Context, m *pg.Message) (list []Job, err error) {
@@ -145,10 +147,10 @@ func (s *Session) Orphans() (names []string, err error) {
 	return names, err
 }
 
-// Close closes the slot if no work is left in it; see prescient.close_slot. leaves is true if the run
-// leaves rows in the slot on purpose.
-func (s *Session) Close(leaves bool) (state string, err error) {
-	err = s.Server.Ask(s.Work, s.Work, pg.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error {
+// Close closes the slot if no work is left in it; see prescient.close_slot. skips is true if the run
+// has skipped rows.
+func (s *Session) Close(skips bool) (state string, err error) {
+	err = s.Server.Ask(s.Work, s.Work, pg.SlotClose, []any{s.Slot, skips, nil}, func(row *sql.Rows) error {
 		return row.Scan(&state)
 	})
 	return state, err

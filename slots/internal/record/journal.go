@@ -20,12 +20,12 @@ func (w *Writer) journal(o *row.Outcome) string {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := journal.Check{Slot: w.Slot, Runner: w.Position, Lateness: o.Lateness, Duration: o.Duration}
+		check := journal.Check{Slot: w.Session.Slot, Runner: w.Session.Position, Lateness: o.Lateness, Duration: o.Duration}
 		if line, ok := check.Short(); ok {
 			return line
 		}
 	}
-	entry := []any{o.Verdict.Move, w.Slot.Unix(), w.Runner}
+	entry := []any{o.Verdict.Move, w.Session.Slot.Unix(), w.Session.Runner}
 	if o.Ran {
 		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
 	}
@@ -33,7 +33,7 @@ func (w *Writer) journal(o *row.Outcome) string {
 		entry = append(entry, plain.Ends(o.Verdict.Error, maxInJournal))
 	}
 	if o.Verdict.Move == guard.MoveDefer {
-		entry = []any{"deferred", w.Slot.Unix(), w.Runner, nil, nil, nil, w.Now().UnixMilli()}
+		entry = []any{"deferred", w.Session.Slot.Unix(), w.Session.Runner, nil, nil, nil, w.Now().UnixMilli()}
 	}
 	text, _ := json.Marshal(entry)
 	return string(text)

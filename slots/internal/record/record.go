@@ -64,19 +64,36 @@ func (r *Recorder) HasClosed() bool { return r.closed.Load() }
 // slotBegun is the state of the error of a fence whose record was on its way over a boundary.
 const slotBegun = "PS004"
 
-// Record records outcomes of a claim, and ends the claim with the last of them. It returns those that
+// Then says what follows when outcomes are recorded, in the same message.
+type Then int
+
+// What may follow a record.
+const (
+	// GoOn lets the claim go on: it has other rows.
+	GoOn Then = iota
+	// EndClaim ends the claim, whose last rows are recorded.
+	EndClaim
+	// CloseSlot ends the claim, and closes the slot if no work is left in it.
+	CloseSlot
+)
+
+// Record records outcomes of a claim, and what follows the last of them. It returns those that
 // are left: their rows are locked by another transaction, or an error came before they were recorded.
 func (r *Recorder) Record(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool,
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then,
 ) (left []row.Outcome, err error) {
-	if len(batch) == 0 && ends {
-		return nil, r.End(ctx, c)
+	if len(batch) == 0 && then != GoOn {
+		return nil, r.recordUnlocked(ctx, c, nil, then)
 	}
 	sortByID(batch)
 	for len(batch) > 0 && err == nil {
 		n := fitting(batch[:min(len(batch), r.Writing.size())], MaxMessage)
 		var rest []row.Outcome
-		rest, err = r.recordMessage(ctx, c, batch[:n], ends && n == len(batch) && len(left) == 0)
+		now := then
+		if n < len(batch) || len(left) > 0 {
+			now = GoOn
+		}
+		rest, err = r.recordMessage(ctx, c, batch[:n], now)
 		left, batch = append(left, rest...), batch[n:]
 	}
 	return append(left, batch...), err
@@ -85,7 +102,7 @@ func (r *Recorder) Record(
 // recordMessage records outcomes that fit into one message. It returns those that are left. Usually
 // no row is locked, so it looks for locks only after a record has met one.
 func (r *Recorder) recordMessage(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool,
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then,
 ) ([]row.Outcome, error) {
 	r.Writing.writers <- struct{}{}
 	defer func() { <-r.Writing.writers }()
@@ -93,7 +110,7 @@ func (r *Recorder) recordMessage(
 		return r.recordInParts(ctx, c, batch, db.LockTimeout)
 	}
 	began := elapsed.Now()
-	err := r.recordUnlocked(ctx, c, batch, ends)
+	err := r.recordUnlocked(ctx, c, batch, then)
 	switch {
 	case pg.IsLockTimeout(err) || pg.IsRetryable(err):
 		r.Writing.beWary()
@@ -108,20 +125,21 @@ func (r *Recorder) recordMessage(
 }
 
 // recordUnlocked records outcomes in one message, which fails as a whole if another transaction has locked a row.
-func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool) error {
+func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then) error {
+	ends := then != GoOn
 	var m pg.Message
 	var n row.Tally
 	var end string
-	m.Do(r.Server.WaitForLocks(db.LockTimeout))
+	m.Do(r.Session.Server.WaitForLocks(db.LockTimeout))
 	r.Add(&m, c.Token, batch, &n)
-	m.Do(r.Server.WaitForLocks(db.OwnTimeout))
+	m.Do(r.Session.Server.WaitForLocks(db.OwnTimeout))
 	part := r.NextPart()
-	m.Add(pg.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
-	if ends && c.Leaves {
-		m.Add(pg.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, db.Nothing)
+	m.Add(pg.ClaimFence.In(r.Session.Server.Schema), []any{r.Session.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
+	if ends && c.Skipped {
+		m.Add(pg.SlotUnsettle.In(r.Session.Server.Schema), []any{r.Session.Slot}, db.Nothing)
 	}
-	if ends && c.Closes {
-		m.Add(pg.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error {
+	if then == CloseSlot {
+		m.Add(pg.SlotClose.In(r.Session.Server.Schema), []any{r.Session.Slot, false, c.Token}, func(row *sql.Rows) error {
 			return row.Scan(&end)
 		})
 	}
@@ -155,15 +173,10 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 			first = v.Next
 		}
 	}
-	if first.IsZero() || r.Replayed {
+	if first.IsZero() || r.Session.Clock() != nil {
 		return nil
 	}
 	return first
-}
-
-// End ends a claim all of whose rows are recorded.
-func (r *Recorder) End(ctx context.Context, c *claim.Claim) error {
-	return r.recordUnlocked(ctx, c, nil, true)
 }
 
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
@@ -174,7 +187,7 @@ func (r *Recorder) commitOnce(
 ) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool { return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) }
-	return r.Server.Retry(ctx, waits, func() error {
+	return r.Session.Server.Retry(ctx, waits, func() error {
 		if unknown {
 			done, err := r.Find(ctx, c, part)
 			if done {
@@ -185,7 +198,7 @@ func (r *Recorder) commitOnce(
 			}
 		}
 		*n = row.Tally{}
-		err := r.Server.Commit(ctx, m)
+		err := r.Session.Server.Commit(ctx, m)
 		// The mark exists, or the message has ended the claim.
 		if unknown && (pg.HasState(err, pqerror.UniqueViolation) || claim.IsLost(err)) {
 			if done, _ := r.Find(ctx, c, part); done {
@@ -202,7 +215,7 @@ func (r *Recorder) commitOnce(
 // since. But nothing else ends a claim while its lease is good.
 func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done bool, err error) {
 	var held bool
-	err = r.Server.Ask(ctx, ctx, pg.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error {
+	err = r.Session.Server.Ask(ctx, ctx, pg.RecordFind, []any{r.Session.Slot, c.Token, part}, func(row *sql.Rows) error {
 		return row.Scan(&done, &held)
 	})
 	if err == nil && !done && !held {
@@ -309,9 +322,9 @@ func (r *Recorder) lockAndRecord(
 	waits := func(err error) bool {
 		return pg.IsTransient(err) || len(without) > 0 && (pg.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
-	err = r.Server.Retry(ctx, waits, func() error {
+	err = r.Session.Server.Retry(ctx, waits, func() error {
 		sent := row.Lost{Part: r.NextPart()}
-		err := pgsql.InTx(ctx, r.Server.DB, func(tx *sqlx.Tx) (err error) {
+		err := pgsql.InTx(ctx, r.Session.Server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
 			if free, busy, err = r.lockFree(ctx, tx, batch, wait); err != nil {
 				return err
@@ -370,12 +383,12 @@ func (r *Recorder) lockFree(
 	ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
 ) (free, busy map[int64]bool, err error) {
 	var m pg.Message
-	m.Do(r.Server.Settings(r.Server.Lease, min(wait, db.LockTimeout)))
-	m.Do(pg.SlotIndexOnly.In(r.Server.Schema))
+	m.Do(r.Session.Server.Settings(r.Session.Server.Lease, min(wait, db.LockTimeout)))
+	m.Do(pg.SlotIndexOnly.In(r.Session.Server.Schema))
 	if wait > db.LockTimeout {
-		m.Do(r.Server.WaitForLocks(wait))
-		m.Add(pg.RowWait.In(r.Server.Schema), []any{r.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
-		m.Do(r.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
+		m.Do(r.Session.Server.WaitForLocks(wait))
+		m.Add(pg.RowWait.In(r.Session.Server.Schema), []any{r.Session.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
+		m.Do(r.Session.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
 	}
 	free, busy = r.AddLock(&m, numbersOf(batch), row.IDs(batch))
 	return free, busy, m.Send(ctx, tx)

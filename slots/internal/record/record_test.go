@@ -38,7 +38,7 @@ func setup(t *testing.T, rows int) *bench {
 	b := &bench{slot: slottest.Open(t, rows, func(r *jobs.Registry) {
 		r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.Retry(0))
 	})}
-	w := &Writer{Server: b.slot.Server, Slot: b.slot.At(), Runner: "test", Now: b.slot.At, Replayed: true, Jobs: b.slot.Session.Known}
+	w := &Writer{Session: b.slot.Session, Now: b.slot.At}
 	b.Recorder = New(w, Options{
 		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
 		Count:        func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) },
@@ -63,7 +63,7 @@ func TestTheRecordOfTheLastRowEndsItsClaim(t *testing.T) {
 	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone})
 	outcomes[1].Verdict = &guard.Verdict{Move: guard.MoveNext, Next: b.slot.At().Add(time.Hour)}
 	for i, part := range [][]row.Outcome{outcomes[:1], outcomes[1:]} {
-		left, err := b.Record(t.Context(), b.claim, part, i == 1)
+		left, err := b.Record(t.Context(), b.claim, part, Then(i))
 		if err != nil || len(left) > 0 || b.claim.Done != (i == 1) {
 			t.Fatalf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 		}
@@ -83,10 +83,10 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error){
 		"of free rows": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
-			return b.Record(context.Background(), b.claim, outcomes, false)
+			return b.Record(context.Background(), b.claim, outcomes, GoOn)
 		},
 		"with the end of the claim": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
-			return b.Record(context.Background(), b.claim, outcomes, true)
+			return b.Record(context.Background(), b.claim, outcomes, EndClaim)
 		},
 		"of rows that were locked": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
 			return b.RecordLocked(context.Background(), b.claim, outcomes)
@@ -113,7 +113,7 @@ func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
 	unlock := b.slot.Lock("1")
-	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), true)
+	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
 	if err != nil || len(left) != 1 || left[0].ID != b.rows[1].ID || b.claim.Done {
 		t.Errorf("%+v are left, done %t: %v", left, b.claim.Done, err)
 	}
@@ -181,7 +181,7 @@ func TestARowThatTheDatabaseRefusesEndsInAnErrorAndTheOthersAreRecorded(t *testi
 				for each row when (new.entity_key = '1' and `+test.when+`) execute function public.refuse()`); err != nil {
 				t.Fatal(err)
 			}
-			left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), true)
+			left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
 			if err != nil || len(left) > 0 || b.claim.Done {
 				t.Errorf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 			}

@@ -30,13 +30,13 @@ var notOfRows = []pqerror.Class{
 // there, and whose workers report errors of any class.
 func (r *Recorder) Refuses(err error) bool {
 	state := pg.State(err)
-	return state != "" && !r.Server.Citus && !db.Retryable(err) && !slices.Contains(notOfRows, state.Class())
+	return state != "" && !r.Session.Server.Citus && !db.Retryable(err) && !slices.Contains(notOfRows, state.Class())
 }
 
 // recordError records a refusal as an error of the row, and returns the outcome if it is left. If the
 // database refuses the error too, the row is left in its slot.
 func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
-	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
+	r.Session.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 		r.Count(row.Tally{Yielded: 1}, nil)
 		return nil, nil
 	}
-	def := r.Jobs[o.Number]
+	def := r.Session.Jobs.Of(o.Number)
 	job.JobExec = def.Name
 	cause = fmt.Errorf("%s: %w", job.Key(), cause)
 	moment := r.Moment()
@@ -64,7 +64,7 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 // attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
 // not in the slot.
 func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.FutureJob, found bool, err error) {
-	err = r.Server.Ask(ctx, ctx, pg.RowAttempts, []any{r.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
+	err = r.Session.Server.Ask(ctx, ctx, pg.RowAttempts, []any{r.Session.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
 		var item sql.NullString
 		found = true
 		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount)
@@ -81,8 +81,8 @@ func (r *Recorder) RecordUnreadable(
 	ctx, reading context.Context, c *claim.Claim, cause error,
 ) (locked []row.Outcome, err error) {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
-	args := []any{r.Slot, c.Jobs, c.First, c.Last}
-	err = r.Server.Ask(reading, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
+	args := []any{r.Session.Slot, c.Jobs, c.First, c.Last}
+	err = r.Session.Server.Ask(reading, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
 		var o row.Outcome
 		var problem string
 		err := rows.Scan(&o.ID, &o.Number, &problem)

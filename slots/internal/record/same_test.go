@@ -124,7 +124,11 @@ func recorded(t *testing.T, divide division, citus bool) []string {
 	}
 	divided := divide(list)
 	for i, part := range divided {
-		left, err := b.Record(t.Context(), b.claim, part, i == len(divided)-1)
+		then := GoOn
+		if i == len(divided)-1 {
+			then = EndClaim
+		}
+		left, err := b.Record(t.Context(), b.claim, part, then)
 		if err != nil || len(left) > 0 {
 			t.Fatalf("%d are left: %v", len(left), err)
 		}

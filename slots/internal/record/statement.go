@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
@@ -21,38 +22,14 @@ import (
 // Writer writes the statements that record the outcomes of a run. It is safe for concurrent use, as
 // long as its exported fields do not change.
 type Writer struct {
-	Server   *db.Server
-	Slot     time.Time
-	Runner   string                     // its name
-	Now      func() time.Time           // the clock that slots are compared with
-	Replayed bool                       // Now is not the clock of the database
-	Jobs     map[int64]*jobs.Definition // of the slot, by number
-
-	// Position is the number of the runner among those of the slot. Journals name the runner by it.
-	Position int
+	Session *claim.Session   // of the run
+	Now     func() time.Time // the clock that slots are compared with
 
 	parts atomic.Int64
 }
 
 // NextPart returns a number for what is recorded next; see prescient.fence.
 func (w *Writer) NextPart() int64 { return w.parts.Add(1) }
-
-// Clock returns the parameter by which statements learn of a replayed clock. Nil: the clock of the
-// database counts.
-func (w *Writer) Clock() any {
-	if w.Replayed {
-		return w.Now()
-	}
-	return nil
-}
-
-// Names returns the names of jobs of the slot.
-func (w *Writer) Names(numbers []int64) (names []string) {
-	for _, number := range numbers {
-		names = append(names, w.Jobs[number].Name)
-	}
-	return names
-}
 
 // Forget and FreeLocks clean up what a check has left in a session of the runner's own pool, before the
 // record and before the next check. Temporary tables would hide tables of the same names, and nothing
@@ -93,7 +70,7 @@ const few = 8
 // Add adds the statements that record outcomes, which are in the order of their ids, and count in n
 // what they did.
 func (w *Writer) Add(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
-	m.Do(pg.SlotIndexOnly.In(w.Server.Schema))
+	m.Do(pg.SlotIndexOnly.In(w.Session.Server.Schema))
 	w.statements(m, token, batch, n)
 }
 
@@ -120,7 +97,7 @@ func (w *Writer) AddTx(
 ) error {
 	enqueues := slices.ContainsFunc(outcomes, row.Outcome.Enqueues)
 	if enqueues || len(outcomes) > 1 { // record_row makes these settings itself
-		m.Do(w.Server.Settings(w.Server.Lease, db.LockTimeout))
+		m.Do(w.Session.Server.Settings(w.Session.Server.Lease, db.LockTimeout))
 		m.Do(NameSession(token)) // also for the end of the commit
 	}
 	if enqueues {
@@ -130,8 +107,8 @@ func (w *Writer) AddTx(
 		}
 	}
 	if len(outcomes) == 1 {
-		w.Server.Unhurried(m, db.LockTimeout)
-		own := append(append([]any{transaction}, OfRow(token, db.LockTimeout, w.Server.Lease)...), ours)
+		w.Session.Server.Unhurried(m, db.LockTimeout)
+		own := append(append([]any{transaction}, OfRow(token, db.LockTimeout, w.Session.Server.Lease)...), ours)
 		w.recordRow(m, token, &outcomes[0], part, own, n)
 		w.addEnqueued(m, outcomes)
 		return nil
@@ -140,7 +117,7 @@ func (w *Writer) AddTx(
 		m.Add(FreeLocks, nil, db.Nothing)
 	}
 	sortByID(outcomes)
-	m.Add(pg.CheckSame.In(w.Server.Schema), []any{transaction}, db.Nothing)
+	m.Add(pg.CheckSame.In(w.Session.Server.Schema), []any{transaction}, db.Nothing)
 	return w.AddLocked(m, token, part, outcomes, n, send)
 }
 
@@ -182,7 +159,7 @@ func (w *Writer) AddLocked(
 			m.Do(nameNone) // the records that follow are not that actor's
 		}
 	}
-	m.Add(pg.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, db.Nothing)
+	m.Add(pg.ClaimFence.In(w.Session.Server.Schema), []any{w.Session.Slot, token, part, false, nil}, db.Nothing)
 	return nil
 }
 
@@ -216,14 +193,14 @@ var noOwnTransaction = make([]any, 5)
 // check, if the transaction records this row alone; otherwise it is noOwnTransaction.
 func (w *Writer) recordRow(m *pg.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
 	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
-	def := w.Jobs[o.Number]
+	def := w.Session.Jobs.Of(o.Number)
 	values := pg.Composite{
-		w.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		w.Session.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
 		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
-		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.journal(o)), w.Clock(),
+		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Session.Runner, nullable(w.journal(o)), w.Session.Clock(),
 	}
 	all := row.Expected([]row.Outcome{*o})
-	m.Add(pg.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
+	m.Add(pg.RowRecord.In(w.Session.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {
@@ -238,15 +215,15 @@ func (w *Writer) recordAlike(m *pg.Message, token int64, batch []row.Outcome, n 
 	o := &batch[0]
 	switch {
 	case o.Verdict.Outcome == "":
-		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(),
+		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Session.Clock(),
 			nullable(w.journal(o)), latenessOf(o))
-		m.Add(pg.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
-	case w.Server.Citus:
+		m.Add(pg.RowsMoveAlike.In(w.Session.Server.Schema), args, counts(n))
+	case w.Session.Server.Citus:
 		w.finishRows(m, token, batch, n)
 	default:
-		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner,
-			w.namesOf(batch), w.Clock())
-		m.Add(pg.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
+		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Session.Runner,
+			w.namesOf(batch), w.Session.Clock())
+		m.Add(pg.RowsFinishAlike.In(w.Session.Server.Schema), args, counts(n))
 	}
 }
 
@@ -260,13 +237,13 @@ func (w *Writer) finishRows(m *pg.Message, token int64, batch []row.Outcome, n *
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
-		w.Runner, w.namesOf(batch), w.Clock(),
+		w.Session.Runner, w.namesOf(batch), w.Session.Clock(),
 		pq.Array(column(batch, payloadOf)))
 	finish := pg.RowsFinish
-	if w.Server.Citus {
+	if w.Session.Server.Citus {
 		finish = pg.RowsFinishApart
 	}
-	m.Add(finish.In(w.Server.Schema), args, counts(n))
+	m.Add(finish.In(w.Session.Server.Schema), args, counts(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.
@@ -280,10 +257,10 @@ func (w *Writer) moveRows(m *pg.Message, token int64, batch []row.Outcome, n *ro
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, durationOf)),
 		pq.Array(column(batch, payloadOf)),
-		w.Clock(),
+		w.Session.Clock(),
 		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.journal(o)) })),
 		pq.Array(column(batch, latenessOf)))
-	m.Add(pg.RowsMove.In(w.Server.Schema), args, counts(n))
+	m.Add(pg.RowsMove.In(w.Session.Server.Schema), args, counts(n))
 }
 
 // addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. The caller locks
@@ -299,9 +276,10 @@ func (w *Writer) addEnqueued(m *pg.Message, locked []row.Outcome) {
 		lists[o.Number] = append(lists[o.Number], o.Verdict.Enqueue...)
 	}
 	for _, number := range numbers {
-		m.Do(NameActor(w.Jobs[number].Name))
-		stmt, args := w.Jobs[number].EnqueueStatement(reserved.Caller{}, lists[number], w.Clock())
-		m.Add(stmt.In(w.Server.Schema), args, db.Nothing)
+		def := w.Session.Jobs.Of(number)
+		m.Do(NameActor(def.Name))
+		stmt, args := def.EnqueueStatement(reserved.Caller{}, lists[number], w.Session.Clock())
+		m.Add(stmt.In(w.Session.Server.Schema), args, db.Nothing)
 	}
 	for i := range locked {
 		if o := &locked[i]; o.Verdict.Failed != "" {
@@ -318,15 +296,15 @@ func (w *Writer) addFailed(m *pg.Message, o *row.Outcome) {
 		Ran:     true, Lateness: o.Lateness, Duration: o.Duration,
 	})
 	args := []any{o.Number, next.EntityName, next.EntityKey, string(next.Payload), o.Verdict.Failed, entry}
-	m.Add(pg.PeriodicFailed.In(w.Server.Schema), args, db.Nothing)
+	m.Add(pg.PeriodicFailed.In(w.Session.Server.Schema), args, db.Nothing)
 }
 
 // AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and
 // busy with those that another transaction has.
 func (w *Writer) AddLock(m *pg.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
 	free, busy = map[int64]bool{}, map[int64]bool{}
-	args := []any{w.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pg.RowsLock.In(w.Server.Schema), args, func(row *sql.Rows) error {
+	args := []any{w.Session.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	m.Add(pg.RowsLock.In(w.Session.Server.Schema), args, func(row *sql.Rows) error {
 		var id int64
 		var locked bool
 		err := row.Scan(&id, &locked)
@@ -354,12 +332,14 @@ func counts(n *row.Tally) func(row *sql.Rows) error {
 func (w *Writer) which(token int64, batch []row.Outcome) []any {
 	ids := row.IDs(batch)
 	return []any{
-		w.Slot, token, w.NextPart(), pq.Int64Array(numbersOf(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids),
+		w.Session.Slot, token, w.NextPart(), pq.Int64Array(numbersOf(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids),
 	}
 }
 
 // namesOf returns the names of the jobs of outcomes.
-func (w *Writer) namesOf(batch []row.Outcome) pq.StringArray { return w.Names(numbersOf(batch)) }
+func (w *Writer) namesOf(batch []row.Outcome) pq.StringArray {
+	return w.Session.Jobs.Names(numbersOf(batch))
+}
 
 // column is one value of each outcome.
 func column[T any](batch []row.Outcome, value func(o *row.Outcome) T) []T {

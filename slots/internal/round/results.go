@@ -86,7 +86,7 @@ func (r *results) settle(u *unit.Unit, outcomes []row.Outcome) bool {
 // yield makes a unit wait for a lock of another transaction.
 func (r *results) yield(u *unit.Unit) bool {
 	return r.close(u, func() {
-		u.Waited, u.Left = true, false
+		u.Waited, u.SplitOff = true, false
 		r.next.Done += u.Size()
 		r.next.Again = append(r.next.Again, u.Parts()...)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -74,18 +75,20 @@ func (s *Slot) enter() {
 	s.Contexts = phase.New(context.WithoutCancel(s.t.Context()), 0)
 	s.t.Cleanup(s.End)
 	s.Session = claim.NewSession(claim.Session{
-		Contexts: s.Contexts, Server: s.Server, Slot: noon, Kind: claim.Kind{Name: "run"},
-		Token: claim.NewToken(), Runner: "test", Clock: func() any { return noon }, Known: map[int64]*jobs.Definition{},
+		Contexts: s.Contexts, Server: s.Server, Slot: noon, Entry: claim.Entry{Kind: "run"},
+		Token: claim.NewToken(), Runner: "test", Clock: func() any { return noon }, Jobs: new(row.Jobs),
 	})
 	s.Leases = claim.NewKeeper(s.Server, s.Session.Token, slog.Time("slot", noon))
 	opened, list, err := s.Session.Open(1)
 	if err != nil || opened.State != "open" {
 		s.t.Fatalf("the slot is %s: %v", opened.State, err)
 	}
+	known := map[int64]*jobs.Definition{}
 	for _, j := range list {
 		s.Number = j.Number
-		s.Session.Known[j.Number] = s.Def
+		known[j.Number] = s.Def
 	}
+	s.Session.Jobs.Set(known)
 }
 
 // Another returns another run that is in the same slot.

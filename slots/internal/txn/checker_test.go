@@ -39,7 +39,7 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 	t.Helper()
 	b := &bench{slot: slottest.Open(t, rows, register)}
 	b.exec(t, `create table public.written (entity_key text)`)
-	w := &record.Writer{Server: b.slot.Server, Slot: b.slot.At(), Runner: "test", Now: b.slot.At, Replayed: true, Jobs: b.slot.Session.Known}
+	w := &record.Writer{Session: b.slot.Session, Now: b.slot.At}
 	records := record.New(w, record.Options{
 		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
 		Count: func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) }, CountRefused: func(err error) { b.refuse = err },

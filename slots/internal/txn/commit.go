@@ -94,7 +94,7 @@ func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	const none = 0 // no record has this part
 	var held bool
 	var m pg.Message
-	args := []any{c.Records.Slot, c.claim.Token, none}
+	args := []any{c.Records.Session.Slot, c.claim.Token, none}
 	m.Add(pg.RecordFind.In(c.Schema), args, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err

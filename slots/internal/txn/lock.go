@@ -96,7 +96,7 @@ func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pg.Message {
 func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration, patient bool) *pg.Message {
 	var m pg.Message
 	c.Unhurried(&m, wait)
-	values := pg.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
+	values := pg.Composite{c.Records.Session.Slot, u.Number, u.Rows[0].ID, patient}
 	values = append(values, record.OfRow(c.claim.Token, wait, unit.Most(u.Def.Timeout, c.Grace))...)
 	values = append(values, record.Actor(u.Def.Name))
 	c.askRole(&m, tx, u)
@@ -165,10 +165,9 @@ func (c *Checker) readGroup(
 	ctx context.Context, tx *sqlx.Tx, u *unit.Unit,
 ) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
 	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
-	name := func(number int64) string { return c.Records.Jobs[number].Name }
 	var m pg.Message
 	var bytes int64
-	m.Add(pg.GroupRead.In(c.Schema), args, row.Scan(c.Records.Slot, name, func(number int64, job jobs.FutureJob) error {
+	m.Add(pg.GroupRead.In(c.Schema), args, row.Scan(c.Records.Session.Slot, c.Records.Session.Jobs.Name, func(number int64, job jobs.FutureJob) error {
 		if more = bytes > row.AtOnce || len(rows) == row.MostAtOnce; more {
 			return pg.ErrEnough
 		}
@@ -183,13 +182,13 @@ func (c *Checker) readGroup(
 // findsGroup returns the parameters by which statements find the due rows of a group.
 func (c *Checker) findsGroup(u *unit.Unit) []any {
 	var family pq.Int64Array
-	for number, d := range c.Records.Jobs {
+	for number, d := range c.Records.Session.Jobs.All() {
 		if d.Group == u.Def.Group {
 			family = append(family, number)
 		}
 	}
 	key := u.Group.Key
-	return []any{c.Records.Slot, family, key.Key, key.EntityName, key.EntityKey, key.ID}
+	return []any{c.Records.Session.Slot, family, key.Key, key.EntityName, key.EntityKey, key.ID}
 }
 
 // leavesUnreadable finds the rows of a group that cannot be read and belong to other claims, so that the next call for

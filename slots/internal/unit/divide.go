@@ -134,12 +134,12 @@ func (u *Unit) SplitLeft(results []jobs.Result) (left []*Unit, kept []jobs.Resul
 	if u.Group != nil || len(u.Rows) == 1 {
 		return nil, results
 	}
-	next := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
+	next := &Unit{Def: u.Def, Number: u.Number, Waited: true, SplitOff: true}
 	var rows []jobs.FutureJob
 	for i, r := range results {
 		switch {
 		case errors.Is(r.Err, leave.ErrAlone):
-			alone := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
+			alone := &Unit{Def: u.Def, Number: u.Number, Waited: true, SplitOff: true}
 			alone.Rows = append(alone.one[:0], u.Rows[i])
 			left = append(left, alone)
 		case errors.Is(r.Err, leave.ErrToNext):

@@ -22,9 +22,10 @@ type Unit struct {
 	Verdict *guard.Verdict // set if no call is needed
 	Watch   Watch          // of the call
 	Waited  bool           // for a lock of another transaction
-	Left    bool           // by a call that goes on without its rows: it begins at once
-	Tried   Tried
-	Failure Failure
+	// SplitOff tells that a call goes on without these rows. They begin at once.
+	SplitOff bool
+	Tried    Tried
+	Failure  Failure
 
 	numbers []int64 // the job of each row, if they differ
 	one     [1]jobs.FutureJob
@@ -58,7 +59,7 @@ func (u *Unit) Size() int64 {
 const bytesOfUnit = 1000
 
 // IsAlone reports whether the row was left to a call of its own, which may take long.
-func (u *Unit) IsAlone() bool { return u.Left && len(u.Rows) == 1 }
+func (u *Unit) IsAlone() bool { return u.SplitOff && len(u.Rows) == 1 }
 
 // Bytes returns about how many bytes the unit takes while it waits.
 func (u *Unit) Bytes() int64 {
