@@ -100,7 +100,9 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var ahead int64
 	var settled sql.NullBool
 	var m pg.Message
-	args := []any{s.Slot, s.Entry.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Entry.Able, s.Entry.ByHand}
+	args := []any{
+		s.Slot, s.Entry.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Entry.Able, s.Entry.ByHand,
+	}
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &s.Position)
 	})

@@ -134,7 +134,8 @@ func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []r
 	r.Add(&m, c.Token, batch, &n)
 	m.Do(r.Session.Server.WaitForLocks(db.OwnTimeout))
 	part := r.NextPart()
-	m.Add(pg.ClaimFence.In(r.Session.Server.Schema), []any{r.Session.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
+	fence := []any{r.Session.Slot, c.Token, part, ends, r.movesTo(batch)}
+	m.Add(pg.ClaimFence.In(r.Session.Server.Schema), fence, db.Nothing)
 	if ends && c.Skipped {
 		m.Add(pg.SlotUnsettle.In(r.Session.Server.Schema), []any{r.Session.Slot}, db.Nothing)
 	}

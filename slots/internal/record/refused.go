@@ -64,7 +64,8 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 // attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
 // not in the slot.
 func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.FutureJob, found bool, err error) {
-	err = r.Session.Server.Ask(ctx, ctx, pg.RowAttempts, []any{r.Session.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
+	args := []any{r.Session.Slot, o.Number, o.ID}
+	err = r.Session.Server.Ask(ctx, ctx, pg.RowAttempts, args, func(rows *sql.Rows) error {
 		var item sql.NullString
 		found = true
 		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount)

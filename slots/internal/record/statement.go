@@ -195,7 +195,8 @@ func (w *Writer) recordRow(m *pg.Message, token int64, o *row.Outcome, part int6
 	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
 	def := w.Session.Jobs.Of(o.Number)
 	values := pg.Composite{
-		w.Session.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		w.Session.Slot, token, part, o.Number, def.Name, o.ID,
+		nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
 		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
 		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Session.Runner, nullable(w.journal(o)), w.Session.Clock(),
 	}

@@ -7,7 +7,7 @@
 // The commit of a check may begin the transaction of the next one: without that, a row costs client and server about a
 // tenth more CPU time and one more round trip; see bench/README.md. A goroutine of package round follows a Chain so:
 //
-//	Checker.Check     locks the row of the first unit, calls its function, and writes the message that records the outcome
+//	Checker.Check     locks the row of the first unit, calls its function, and writes the message with the outcome
 //	Chain.follow      asks round for the next unit, and adds to the message what begins its transaction and locks its row
 //	Chain.Next        tells round which unit that was
 //	Checker.Check     takes the transaction that has begun (Chain.popBegun), and goes on with the function of that unit

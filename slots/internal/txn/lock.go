@@ -167,7 +167,8 @@ func (c *Checker) readGroup(
 	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
 	var m pg.Message
 	var bytes int64
-	m.Add(pg.GroupRead.In(c.Schema), args, row.Scan(c.Records.Session.Slot, c.Records.Session.Jobs.Name, func(number int64, job jobs.FutureJob) error {
+	s := c.Records.Session
+	m.Add(pg.GroupRead.In(c.Schema), args, row.Scan(s.Slot, s.Jobs.Name, func(number int64, job jobs.FutureJob) error {
 		if more = bytes > row.AtOnce || len(rows) == row.MostAtOnce; more {
 			return pg.ErrEnough
 		}
