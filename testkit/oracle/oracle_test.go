@@ -31,12 +31,12 @@ import (
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 const schema = `create table shop.o (
-		id %s primary key, created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
+		%[1]s, primary key (%[3]s), created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
 		closed_at timestamptz, closed_local timestamp, closed_on date, paid boolean, status text, amount int, tag text,
-		channel_id int, len interval, mins int, pace interval, nags int, n int%s);
+		channel_id int, len interval, mins int, pace interval, nags int, n int%[4]s);
 	create table shop.channel (id int primary key, minutes int, live boolean);
-	create table shop.payment (o_id %[1]s, at timestamptz);
-	create table shop.beat (o_id %[1]s, at timestamptz);
+	create table shop.payment (%[2]s, at timestamptz);
+	create table shop.beat (%[2]s, at timestamptz);
 	create index on shop.payment (o_id);
 	create index on shop.beat (o_id);
 	create table shop.log (rule text, key text, since timestamptz, step text, number int, payload jsonb);`
@@ -51,7 +51,7 @@ type world struct {
 	rules     []*theRule
 	models    []*model
 	keys      []string // of all rows that there have been
-	keyType   string
+	key       key
 	width     time.Duration
 	path      string
 
@@ -114,7 +114,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w := &world{
 		random: r, t: t, calendars: r.calendars(), told: map[string]bool{}, history: map[string][]string{},
-		unsure: map[string]bool{}, versions: map[string]string{}, keyType: pick(r, []string{"bigint", "text", "uuid"}),
+		unsure: map[string]bool{}, versions: map[string]string{}, key: pick(r, kinds),
 		width: width,
 		tables: &tables{
 			rows: map[string]row{}, channels: map[int]channel{}, payments: map[string][]time.Time{}, beats: map[string][]time.Time{},
@@ -137,7 +137,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.kit = testkit.New(t, testkit.Config{Registry: registry, Start: r.start, Width: w.width})
 	w.exec(pgtest.CreateSchema("shop"))
-	w.exec(fmt.Sprintf(schema, w.keyType, acted))
+	w.exec(fmt.Sprintf(schema, w.key.declare(""), w.key.declare("o_"), w.key.columns(""), acted))
 	for i := range 3 {
 		w.channels[i+1] = channel{minutes: 60 + r.IntN(2000), live: true}
 	}
@@ -238,16 +238,7 @@ func (w *world) tell(key, format string, args ...any) {
 	w.history[key] = append(w.history[key], stamp(w.now())+": "+fmt.Sprintf(format, args...))
 }
 
-func (w *world) newKey() string {
-	n := len(w.keys) + 1
-	switch w.keyType {
-	case "uuid":
-		return fmt.Sprintf("00000000-0000-0000-0000-%012d", n)
-	case "text":
-		return fmt.Sprintf("k%d.%c", n, 'a'+rune(n%5))
-	}
-	return strconv.Itoa(n)
-}
+func (w *world) newKey() string { return w.key.nth(len(w.keys) + 1) }
 
 func (w *world) insertRow(at time.Time, again bool) {
 	w.t.Helper()
@@ -262,8 +253,9 @@ func (w *world) insertRow(at time.Time, again bool) {
 	}
 	values := w.fresh(key, at)
 	w.rows[key] = values
-	w.exec(values.insert())
-	w.tell(key, "%s", values.insert())
+	insert := values.with(w.key.values(key)).insert()
+	w.exec(insert)
+	w.tell(key, "%s", insert)
 	for _, m := range w.models {
 		m.inserted(values.with(row{}), w.now())
 	}
@@ -281,26 +273,26 @@ func (w *world) edit() {
 		w.insertRow(w.near(w.now()), true)
 	case w.rows[key] == nil:
 	case what < 20:
-		w.exec("delete from shop.o where id = '" + key + "'")
+		w.exec("delete from shop.o where " + w.key.is("", key))
 		w.tell(key, "delete")
 		delete(w.rows, key)
 		for _, m := range w.models {
 			m.deleted(key, w.now())
 		}
 	case what < 28 && len(w.payments[key]) > 0 && w.chance(30):
-		w.exec("delete from shop.payment where o_id = '" + key + "'")
+		w.exec("delete from shop.payment where " + w.key.is("o_", key))
 		w.tell(key, "payments are deleted")
 		delete(w.payments, key)
 		w.wrote("shop.payment", key)
 	case what < 28:
 		at := w.near(w.now().Add(2 * day))
-		w.exec(fmt.Sprintf("insert into shop.payment values ('%s', %s)", key, literal(at)))
+		w.exec(fmt.Sprintf("insert into shop.payment values (%s, %s)", w.key.list(key), literal(at)))
 		w.tell(key, "payment %s", stamp(at))
 		w.payments[key] = append(w.payments[key], at)
 		w.wrote("shop.payment", key)
 	case what < 40:
 		at := w.near(w.now())
-		w.exec(fmt.Sprintf("insert into shop.beat values ('%s', %s)", key, literal(at)))
+		w.exec(fmt.Sprintf("insert into shop.beat values (%s, %s)", w.key.list(key), literal(at)))
 		w.tell(key, "beat %s", stamp(at))
 		w.beats[key] = append(w.beats[key], at)
 		w.wrote("shop.beat", key)
@@ -309,7 +301,7 @@ func (w *world) edit() {
 	case what < 44:
 		to := w.newKey()
 		w.keys = append(w.keys, to)
-		w.exec(fmt.Sprintf("update shop.o set id = '%s' where id = '%s'", to, key))
+		w.exec(fmt.Sprintf("update shop.o set (%s) = row(%s) where %s", w.key.columns(""), w.key.list(to), w.key.is("", key)))
 		w.tell(key, "has the key %s", to)
 		w.history[to] = slices.Clone(w.history[key])
 		w.rows[to] = w.rows[key].with(row{"id": to})
@@ -358,7 +350,7 @@ func (w *world) update(key string) {
 	for _, c := range slices.Sorted(maps.Keys(changes)) {
 		sets += ", " + c + " = " + literal(changes[c])
 	}
-	w.exec(fmt.Sprintf("update shop.o set %s where id = '%s'", sets[2:], key))
+	w.exec(fmt.Sprintf("update shop.o set %s where %s", sets[2:], w.key.is("", key)))
 	w.tell(key, "update %s", sets[2:])
 	w.rows[key] = w.rows[key].with(changes)
 	for _, m := range w.models {
@@ -397,7 +389,7 @@ func (w *world) editFile() {
 // apply applies the file, of whose rules some are new or change when rows wait.
 func (w *world) apply(changed ...*theRule) {
 	w.t.Helper()
-	text := file(w.calendars, w.rules)
+	text := w.key.file(file(w.calendars, w.rules))
 	w.path = filepath.Join(w.t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
@@ -575,7 +567,7 @@ func (w *world) readActed() {
 	w.t.Helper()
 	for _, r := range w.rules {
 		var acted []string
-		if err := w.kit.DB.Select(&acted, "select id::text from shop.o where acted_"+r.name); err != nil {
+		if err := w.kit.DB.Select(&acted, "select "+w.key.text()+" from shop.o where acted_"+r.name); err != nil {
 			w.t.Fatal(err)
 		}
 		for key, values := range w.models[0].rows {
