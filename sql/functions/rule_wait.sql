@@ -31,6 +31,8 @@ as $$
 #variable_conflict use_column
 declare
     number  bigint;
+    width   interval;
+    fits    boolean;
     written boolean := false;
     target  timestamptz;
     waiting record;
@@ -41,24 +43,26 @@ begin
     if check_at < came then
         payload := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     end if;
-    added := case when stays then null when again then nullif(payload - 'from', '{}') else payload end;
-    if octet_length(entity_key) not between 1 and 500 then
+    -- One query and few expressions, as in enqueue: a transaction prepares each of them again.
+    select j.job, s.width, octet_length(rule_wait.entity_key) between 1 and 500
+    into number, width, fits
+    from prescient.setting s
+    left join (prescient.job j join prescient.rule r on r.name = j.name) on j.name = rule_wait.job_exec
+    left join prescient.future_job on false;
+    if not fits then
         raise exception 'a row of rule % has a key of % bytes: want 1 to 500', quote_literal(job_exec), octet_length(entity_key)
             using errcode = 'check_violation',
                 hint = 'Leave such rows out: write where: octet_length(KEY) between 1 and 500 into the rule, and apply it.';
     end if;
-    select j.job
-    into number
-    from prescient.job j
-    join prescient.rule r on r.name = j.name
-    where j.name = rule_wait.job_exec;
-    if not found then
+    if number is null then
         number := prescient.find_rule(job_exec);
         if number is null then
             return;
         end if;
     end if;
-    perform from prescient.future_job where false;
+    if again and not stays then
+        added := nullif(payload - 'from', '{}');
+    end if;
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
         if turn > 1 or not fresh then
@@ -71,7 +75,12 @@ begin
                 and f.item_key = '';
         end if;
         if turn = 1 and fresh or not found then
-            target := prescient.due_slot(check_at, clock);
+            -- As due_slot, which takes the number of the transaction before it asks the clock, too.
+            target := case
+                when pg_current_xact_id() is not null then greatest(
+                    prescient.slot_ceil(check_at, width), prescient.slot_floor(coalesce(clock, clock_timestamp()), width) + width
+                )
+            end;
             insert into prescient.future_job as f (
                 job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for
             )
