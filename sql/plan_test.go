@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -153,6 +154,58 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// An apply of a changed delay moves the rows of a page, of a job whose rows the statistics may not know. It must read
+// those rows alone, and compare none of them with each other.
+func TestAPageOfAnApplyReadsTheRowsThatItMoves(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
+	t.Parallel()
+	var removed atomic.Int64
+	base, err := pq.NewConnector(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	joinFilter := regexp.MustCompile(`Rows Removed by Join Filter: (\d+)`)
+	var told atomic.Bool // of the update
+	db := sqlx.NewDb(sql.OpenDB(pq.ConnectorWithNoticeHandler(base, func(notice *pq.Error) {
+		told.Store(told.Load() || strings.Contains(notice.Message, "update prescient.future_job"))
+		for _, found := range joinFilter.FindAllStringSubmatch(notice.Message, -1) {
+			n, _ := strconv.ParseInt(found[1], 10, 64)
+			removed.Add(n)
+		}
+	})), "postgres")
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1) // the plans that functions keep belong to a connection
+	exec(t, db, "select prescient.ensure_job(name) from unnest('{remind,alert}'::text[]) as name")
+	exec(t, db, "analyze")
+	exec(t, db, fill(20_000, inSlots))
+	exec(t, db, `
+		load 'auto_explain';
+		set auto_explain.log_min_duration = 0;
+		set auto_explain.log_nested_statements = on;
+		set auto_explain.log_analyze = on;
+		set auto_explain.log_timing = off;
+		set client_min_messages = log`)
+	const rows = 300
+	of := fmt.Sprintf(`(select * from prescient.future_job where job = prescient.find_job('remind') order by entity_key limit %d) as f`, rows)
+	s := statement{
+		query: `select prescient.retime('remind', slots, ids, requested, ats, payloads) from page`,
+		before: []string{`create temporary table page on commit drop as
+			select array_agg(next_check_at) as slots, array_agg(id) as ids, array_agg(first_check_at::timestamptz) as requested,
+				array_agg(next_check_at + interval '1 day') as ats, array_agg(null::text) as payloads
+			from ` + of},
+		most: map[string]int64{"future_job_pkey": 2*rows + few, "future_job_key": few},
+	}
+	for range 7 { // more than five times, so that the function uses its generic plans, too
+		if r := s.reads(t, db, "select"); !r.within(s.most) {
+			t.Errorf("it reads %v, and %v is enough", r, s.most)
+			break
+		}
+	}
+	if n := removed.Load(); n > 0 || !told.Load() {
+		t.Errorf("joins have compared %d pairs of rows in vain, told of the update: %t", n, told.Load())
 	}
 }
 

@@ -882,6 +882,33 @@ func TestARuleFollowsItsKeyToAnotherName(t *testing.T) {
 	}
 }
 
+// An apply of a changed delay may concern all rows. It tells how far it has come, and each page is a transaction, which
+// holds back vacuum no longer.
+func TestAnApplyOfAChangedDelayMovesPageByPageAndTellsOfEach(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	const rows = 450
+	s.exec(fmt.Sprintf(`insert into shop.orders (id, placed_at) select n, '2100-01-03 12:00Z' from generate_series(1, %d) as n`, rows))
+	var told []int64
+	_, err := s.store.Apply(t.Context(), parse(t, strings.Replace(unshipped, "2d", "1d", 1)), func(p rulestore.Progress) {
+		told = append(told, p.Rows)
+		if n := s.count("select count(*) from prescient.future_job where next_check_at = '2100-01-04 12:00Z'"); int64(n) != p.Rows {
+			t.Errorf("told of %d rows, and %d have moved", p.Rows, n)
+		}
+		if n := s.count(`select count(*) from pg_stat_activity
+			where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and xact_start is not null`); n > 0 {
+			t.Errorf("told of %d rows in %d open transactions", p.Rows, n)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{100, 200, 300, 400, rows}; !slices.Equal(told, want) {
+		t.Errorf("told of %v rows, want %v", told, want)
+	}
+}
+
 // The triggers of an update lock the checks of its rows, one after the other. An apply that waited for
 // one of them, with locks of others, would hold up the update, or be in a deadlock with it.
 func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {
