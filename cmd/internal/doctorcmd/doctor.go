@@ -29,6 +29,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -81,6 +82,11 @@ type doctorView struct {
 	Settings []settingView    `json:"settings"` // without defaults
 	Findings []doctor.Finding `json:"findings"`
 	Queries  []checks.Tried   `json:"queries"` // of sql_jobs, as far as they were tried
+	// LastRun is the run that did something last. Null: none did, or the database could not be read.
+	LastRun  *ledger.LastRun `json:"last_run"`
+	NextSlot *time.Time      `json:"next_slot"` // the slot that begins next; UTC; null: the database could not be read
+
+	status *view.Status // nil: the database could not be read
 }
 
 // settingView is a setting that is not the default.
@@ -98,38 +104,38 @@ func (v *doctorView) forget(unread []doctor.Finding) {
 
 // examine prints the findings about a store. ids are those of all stores, by name; nil: there is one store.
 func examine(ctx context.Context, f *factory.Factory, ids map[string]string) error {
-	var view doctorView
+	var v doctorView
 	crontabs := doctor.Crontabs(ctx, f.Name)
 	if !f.Store().Repeats { // findings about this machine
-		view.Findings = append(examineSettings(ctx, f, &view, crontabs), doctor.Skipped(f.Loaded().Skipped)...)
+		v.Findings = append(examineSettings(ctx, f, &v, crontabs), doctor.Skipped(f.Loaded().Skipped)...)
 		unread := doctor.Users(crontabs, factory.UsualConfig)
-		view.forget(unread)
-		view.Findings = append(view.Findings, unread...)
-		view.Findings = append(view.Findings, examineFile(f)...)
-		view.Findings = append(view.Findings, doctor.Unencrypted(f.Config())...)
-		view.Findings = append(view.Findings, examineEvents(ctx, f)...)
+		v.forget(unread)
+		v.Findings = append(v.Findings, unread...)
+		v.Findings = append(v.Findings, examineFile(f)...)
+		v.Findings = append(v.Findings, doctor.Unencrypted(f.Config())...)
+		v.Findings = append(v.Findings, examineEvents(ctx, f)...)
 	}
 	db, err := database.Connect(ctx, f)
 	if bad, ok := errors.AsType[*exit.Error](err); ok && bad.Code == exit.Usage || err != nil && ctx.Err() != nil {
-		if len(view.Findings) == 0 {
+		if len(v.Findings) == 0 {
 			return err
 		}
-		if found := printDoctor(f, view); exit.CodeOf(found) == exit.Failure {
+		if found := printDoctor(f, v); exit.CodeOf(found) == exit.Failure {
 			return found
 		}
 		return err // not a finding: without a database the rest is unknown
 	}
 	if err != nil {
-		view.Findings = append(view.Findings, doctor.Finding{
+		v.Findings = append(v.Findings, doctor.Finding{
 			Name: "database", Severity: doctor.Action, What: spoken.Error(err.Error()), Do: lookAtURL(f, err),
 		})
-		return printDoctor(f, view)
+		return printDoctor(f, v)
 	}
 	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
 	var sick []doctor.Finding
 	told := map[string]bool{} // jobs that a finding of status is about
 	if unread == nil {
-		if sick, err = examineHealth(ctx, f, db, setting, told); err != nil {
+		if sick, v.status, err = examineHealth(ctx, f, db, setting, told); err != nil {
 			return err
 		}
 		sick = append(sick, examineCrontabs(f, crontabs, setting)...)
@@ -143,11 +149,11 @@ func examine(ctx context.Context, f *factory.Factory, ids map[string]string) err
 	if err != nil {
 		return err
 	}
-	view.Findings = append(view.Findings, found...)
-	view.Queries = checks.TryQueries(ctx, f)
-	view.Findings = append(view.Findings, examineQueries(f, view.Queries)...)
-	view.Findings = append(view.Findings, sick...)
-	return printDoctor(f, view)
+	v.Findings = append(v.Findings, found...)
+	v.Queries = checks.TryQueries(ctx, f)
+	v.Findings = append(v.Findings, examineQueries(f, v.Queries)...)
+	v.Findings = append(v.Findings, sick...)
+	return printDoctor(f, v)
 }
 
 // lookAtURL says what to do about a database that cannot be reached, or that refuses the login. It names the source of
@@ -168,30 +174,34 @@ func lookAtURL(f *factory.Factory, err error) string {
 	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }
 
-// examineHealth returns the findings of status --check, and a width that commands would refuse. It
-// adds to told the jobs that no run knows, if a finding is about them.
+// examineHealth returns the findings of status --check, and a width that commands would refuse. It returns the status
+// itself, or nil if the login may not read it. It adds to told the jobs that no run knows, if a finding is about them.
 func examineHealth(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting, told map[string]bool,
-) (list []doctor.Finding, err error) {
+) (list []doctor.Finding, status *view.Status, err error) {
 	if err := database.CheckWidth(f, setting); err != nil {
 		list = append(list, doctor.Finding{
 			Name: "width", Severity: doctor.Action, What: err.Error(),
 			Do: "until then every command that uses the schema ends with exit code 2",
 		})
 	}
-	ledger, err := database.Ledger(ctx, f, db)
+	l, err := database.Ledger(ctx, f, db)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	knows, err := checks.Knows(ctx, f, ledger)
+	knows, err := checks.Knows(ctx, f, l)
 	if err != nil {
-		return list, err
+		return list, nil, err
 	}
-	report, err := health.Check(ctx, ledger, time.Time{}, health.Thresholds{}, knows)
+	report, err := health.Check(ctx, l, time.Time{}, health.Thresholds{}, knows)
 	if pg.HasState(err, pqerror.InsufficientPrivilege) {
-		return list, nil // the check of rights reports this
+		return list, nil, nil // the check of rights reports this
 	}
-	for _, found := range view.NewFindings(report.Findings, f.Self()) {
+	if err != nil {
+		return list, nil, err
+	}
+	v := view.NewStatus(report, nil, f.Self(), knows)
+	for _, found := range v.Findings {
 		list = append(list, doctor.Finding{
 			Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy,
 		})
@@ -199,7 +209,7 @@ func examineHealth(
 			told[j.JobExec] = told[j.JobExec] || found.Condition == "unserved" && j.Unserved
 		}
 	}
-	return list, err
+	return list, &v, nil
 }
 
 // examineCrontabs checks whether cron runs slots as often as they begin. With several stores, cron
@@ -273,6 +283,9 @@ func printDoctor(f *factory.Factory, view doctorView) error {
 	if view.Queries == nil {
 		view.Queries = []checks.Tried{}
 	}
+	if view.status != nil {
+		view.LastRun, view.NextSlot = view.status.LastRun, &view.status.NextSlot
+	}
 	if err := f.Print(view, func() error { return printExamined(f, view) }); err != nil || view.OK {
 		return err
 	}
@@ -300,6 +313,10 @@ func printExamined(f *factory.Factory, view doctorView) error {
 		if q.Problem == "" {
 			err = errors.Join(err, f.Sentence(q.String()))
 		}
+	}
+	if s := view.status; s != nil {
+		err = errors.Join(err, f.Sentence("the last run: "+s.Last()), f.Sentence("the current slot: "+s.Current()),
+			f.Sentence("the next slot is due at "+spoken.Since(s.NextSlot, s.Now)))
 	}
 	if len(view.Settings) == 0 {
 		return err

@@ -3,7 +3,6 @@
 package statuscmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -148,29 +146,11 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 	})
 }
 
-// lastRun says when the last run was, and of which machine and process.
-func lastRun(v view.Status) string {
-	r := v.LastRun
-	if r == nil {
-		return "no slot has been run yet: begin with \"run\" from cron, or with the daemon"
-	}
-	at := r.OpenedAt
-	if r.FinishedAt != nil {
-		at = *r.FinishedAt
-	}
-	of := map[slots.Kind]string{slots.KindCatchUp: "catch-up of ", slots.KindByHand: "jobs run in "}[r.Kind]
-	return fmt.Sprintf("%s, %sslot %s by %s", spoken.Since(at, v.Now), of, spoken.Instant(r.Slot), r.Runner)
-}
-
 func printStatus(f *factory.Factory, v view.Status) error {
-	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
-	if v.CurrentState == slots.StateOpen && v.WaitedFor != "" {
-		state += ", and rows wait for a lock of " + v.WaitedFor
-	}
 	err := f.Table(nil,
 		table.Row{"database", v.Database.String()},
-		table.Row{"current slot", fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)},
-		table.Row{"last run", lastRun(v)},
+		table.Row{"current slot", v.Current()},
+		table.Row{"last run", v.Last()},
 		table.Row{"next slot", spoken.Since(v.NextSlot, v.Now)},
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", spoken.Since(v.Since, v.Now)},

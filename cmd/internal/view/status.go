@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
@@ -136,6 +137,34 @@ func NewFindings(list []health.Finding, self string) []health.Finding {
 		views = append(views, v)
 	}
 	return views
+}
+
+// Current says which slot has begun, and whether a run has opened it.
+func (v Status) Current() string {
+	state := string(v.CurrentState)
+	switch {
+	case v.CurrentState == slots.StateOpen && v.WaitedFor != "":
+		state += ", and rows wait for a lock of " + v.WaitedFor
+	case v.CurrentState == "" && v.CurrentSlot.Before(v.Since):
+		state = string(NotOpened)
+	case v.CurrentState == "":
+		state = string(NotOpened) + ": its run is due"
+	}
+	return fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)
+}
+
+// Last says when the last run was, and of which machine and process.
+func (v Status) Last() string {
+	r := v.LastRun
+	if r == nil {
+		return "no slot has been run yet: begin with \"run\" from cron, or with the daemon"
+	}
+	at := r.OpenedAt
+	if r.FinishedAt != nil {
+		at = *r.FinishedAt
+	}
+	of := map[slots.Kind]string{slots.KindCatchUp: "catch-up of ", slots.KindByHand: "jobs run in "}[r.Kind]
+	return fmt.Sprintf("%s, %sslot %s by %s", spoken.Since(at, v.Now), of, spoken.Instant(r.Slot), r.Runner)
 }
 
 // TimeOrNil returns nil for the zero time.
