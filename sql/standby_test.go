@@ -27,15 +27,16 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		t.Error("no migration is applied")
 	}
 	for name, stmt := range map[string]statement{
-		"job_list":       {query: pg.JobList.In(pgsql.DefaultSchema), args: []any{nil, nil, noon, afterAll, 10, noon, 0, 0, nil, 1 << 20, nil}},
-		"ledger_trouble": {query: pg.LedgerTrouble.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 1000}},
-		"ledger_jobs":    {query: pg.LedgerJobs.In(pgsql.DefaultSchema), args: []any{noon, afterAll, afterAll}},
-		"ledger_late":    {query: pg.LedgerLate.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 10}},
-		"ledger_slow":    {query: pg.LedgerSlow.In(pgsql.DefaultSchema), args: []any{noon, afterAll}},
-		"why":            {query: pg.Why.In(pgsql.DefaultSchema), args: []any{"order", "1", nil, nil, 1000}},
-		"history_list":   {query: pg.HistoryList.In(pgsql.DefaultSchema), args: []any{noon, afterAll, nil, nil, 10, nil, nil, 1 << 20, 0, nil}},
-		"slot_waiting":   {query: pg.SlotWaiting.In(pgsql.DefaultSchema), args: []any{noon}},
-		"claim_list":     {query: pg.ClaimList.In(pgsql.DefaultSchema), args: []any{nil}},
+		"job_list":           {query: pg.JobList.In(pgsql.DefaultSchema), args: []any{nil, nil, noon, afterAll, 10, noon, 0, 0, nil, 1 << 20, nil}},
+		"ledger_trouble":     {query: pg.LedgerTrouble.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 1000}},
+		"ledger_jobs":        {query: pg.LedgerJobs.In(pgsql.DefaultSchema), args: []any{noon, afterAll, afterAll}},
+		"ledger_late":        {query: pg.LedgerLate.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 10}},
+		"ledger_opened_late": {query: pg.LedgerOpenedLate.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 60}},
+		"ledger_slow":        {query: pg.LedgerSlow.In(pgsql.DefaultSchema), args: []any{noon, afterAll}},
+		"why":                {query: pg.Why.In(pgsql.DefaultSchema), args: []any{"order", "1", nil, nil, 1000}},
+		"history_list":       {query: pg.HistoryList.In(pgsql.DefaultSchema), args: []any{noon, afterAll, nil, nil, 10, nil, nil, 1 << 20, 0, nil}},
+		"slot_waiting":       {query: pg.SlotWaiting.In(pgsql.DefaultSchema), args: []any{noon}},
+		"claim_list":         {query: pg.ClaimList.In(pgsql.DefaultSchema), args: []any{nil}},
 	} {
 		err := pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error {
 			if _, err := tx.ExecContext(t.Context(), pg.SlotIndexOnly.In(pgsql.DefaultSchema)); err != nil {

@@ -181,6 +181,7 @@ var (
 	LedgerJobs            = file("ledger_jobs")
 	LedgerLate            = file("ledger_late")
 	LedgerLast            = file("ledger_last")
+	LedgerOpenedLate      = file("ledger_opened_late")
 	LedgerSlow            = file("ledger_slow")
 	LedgerGaps            = file("ledger_gaps")
 	LedgerPrune           = file("ledger_prune")

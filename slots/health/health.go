@@ -27,6 +27,8 @@ type Report struct {
 	State
 	Jobs      []ledger.JobStatus // checked in the last day, gave rows up, or unserved
 	LateSlots []ledger.LateSlot  // of the last day, the newest 20
+	// OpenedLate has the slots of the last day that were opened more than Prompt after they began.
+	OpenedLate ledger.OpenedLate
 	// Slowest is the slot that took longest of the newest four that run on time, or are running.
 	// Took is how long.
 	Slowest   time.Time
@@ -106,6 +108,9 @@ func Check(
 		return r, err
 	}
 	if r.LateSlots, err = l.LateSlots(ctx, day, 20); err != nil {
+		return r, err
+	}
+	if r.OpenedLate, err = l.OpenedLate(ctx, day, Prompt); err != nil {
 		return r, err
 	}
 	if r.Slowest, r.Took, err = l.Took(ctx, day); err != nil {

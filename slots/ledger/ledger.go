@@ -97,6 +97,33 @@ type LastRun struct {
 	Runner     string     `json:"runner"`      // the machine and the process
 }
 
+// OpenedLate sums up the slots that were opened long after they began.
+type OpenedLate struct {
+	Slots    int64         `json:"slots"`     // that a run or catch-up has opened late in the last 24 hours
+	CaughtUp int64         `json:"caught_up"` // of these, slots that were missed before catch-up opened them
+	First    *time.Time    `json:"first"`     // of these slots; UTC; null: there are none
+	Last     *time.Time    `json:"last"`      // of these slots; UTC; null: there are none
+	Longest  duration.Text `json:"longest"`   // the longest time from the beginning of a slot until it was opened
+}
+
+// String says how many slots were opened late.
+func (o OpenedLate) String() string {
+	text := spoken.Count(o.Slots, "slot", "slots") + " in 24 hours"
+	switch {
+	case o.Slots == 0:
+		return text
+	case o.Slots == 1:
+		text += fmt.Sprintf(": %s, %s after it began", spoken.Instant(*o.First), spoken.Duration(time.Duration(o.Longest)))
+	default:
+		text += fmt.Sprintf(": %s to %s, up to %s after they began", spoken.Instant(*o.First), spoken.Instant(*o.Last),
+			spoken.Duration(time.Duration(o.Longest)))
+	}
+	if o.CaughtUp > 0 {
+		text += fmt.Sprintf("; %d by catch-up", o.CaughtUp)
+	}
+	return text
+}
+
 // Trouble is a past slot that is missed, left open, or has stragglers.
 type Trouble struct {
 	Slot  time.Time
@@ -193,6 +220,20 @@ func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
 		return nil, wrapped("read the last run", err)
 	}
 	return &found[0], nil
+}
+
+// OpenedLate sums up the slots that a run or catch-up has opened since an instant, more than late after they began. It
+// looks back at the newest 1,000 slots at least.
+func (l *Ledger) OpenedLate(ctx context.Context, since time.Time, late time.Duration) (o OpenedLate, err error) {
+	args := []any{since, l.now(), late.Seconds()}
+	_, err = list(ctx, l, pg.LedgerOpenedLate, args, func(row *sql.Rows, _ *struct{}) error {
+		var first, last sql.NullTime
+		var longest int64
+		err := row.Scan(&o.Slots, &o.CaughtUp, &first, &last, &longest)
+		o.First, o.Last, o.Longest = utc(first), utc(last), duration.Text(time.Duration(longest)*time.Microsecond)
+		return err
+	})
+	return o, wrapped("read which slots were opened late", err)
 }
 
 // SlotRun is a row of the ledger.

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -40,8 +41,10 @@ type listOptions struct {
 func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
-		Use:     "list",
-		Short:   "List slots that were opened, the newest first",
+		Use:   "list",
+		Short: "List slots that were opened, the newest first",
+		Long: `List slots that were opened, the newest first. OPENED LATE says how long after its beginning a slot was opened,
+if that was more than a minute. The KIND catch_up tells that the slot was missed before.`,
 		Example: `  prescient slots list --since 24h --limit 200`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
@@ -70,17 +73,25 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			runs = output.Limited(ctx, f.Log(), runs, o.limit, "go on with --after "+last+", or give a larger --limit")
 		}
 		header := table.Row{
-			"SLOT", "STATE", output.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
+			"SLOT", "STATE", output.Droppable("KIND"), "OPENED LATE", "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
 			"FAILED",
 			output.Droppable("TAKE-OVERS"), output.Droppable("FINISHED AT"),
 		}
 		return output.List(f.Printer, runs, header, func(v ledger.SlotRun) table.Row {
 			return table.Row{
-				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers,
+				v.Slot, string(v.State), string(v.Kind), late(v), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers,
 				v.FinishedAt,
 			}
 		})
 	})
+}
+
+// late says how long after its beginning a slot was opened, if that is long. Else it is empty.
+func late(v ledger.SlotRun) string {
+	if v.OpenedAt == nil || v.OpenedAt.Sub(v.Slot) <= health.Prompt {
+		return ""
+	}
+	return spoken.Duration(v.OpenedAt.Sub(v.Slot).Round(time.Second))
 }
 
 func newCmdShow(f *factory.Factory) *cobra.Command {

@@ -45,6 +45,9 @@ func NewCmdStatus(f *factory.Factory) *cobra.Command {
   left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
   stragglers  rows were committed into it after it was closed
 
+The line "opened late" has the slots of the last 24 hours that a run or catch-up has opened more than a minute after
+they began. It tells of an outage that is over.
+
 Runs of this binary do not check the rows of a job that it has not registered: they leave them to a binary that has the
 job. Such a job is marked. The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
@@ -156,6 +159,7 @@ func printStatus(f *factory.Factory, v view.Status) error {
 		table.Row{"ledger since", spoken.Since(v.Since, v.Now)},
 		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
 		table.Row{"left open", spoken.Count(len(v.LeftOpen)+int(v.MoreOpen), "slot", "slots")},
+		table.Row{"opened late", v.OpenedLate.String()},
 		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
 		table.Row{"overdue rows", v.OverdueCount()},
 		table.Row{"paused jobs", len(v.Paused)},

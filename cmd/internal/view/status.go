@@ -42,6 +42,8 @@ type Status struct {
 	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unserved
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
+	// OpenedLate sums up the slots that were opened late in the last 24 hours, such as after an outage.
+	OpenedLate ledger.OpenedLate `json:"opened_late"`
 
 	LastRun *ledger.LastRun `json:"last_run"` // the run that did something last; null: none did
 	// the session whose lock rows of the current slot have waited for; empty: none
@@ -75,7 +77,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 		NotRegistered: notRegistered(trouble),
 		Trouble:       trouble,
 	}
-	v.LastRun, v.WaitedFor = s.Last, s.Current.WaitedFor
+	v.LastRun, v.WaitedFor, v.OpenedLate = s.Last, s.Current.WaitedFor, s.OpenedLate
 	for _, c := range v.Claims {
 		switch {
 		case len(c.Jobs) == 0: // its runner is at the slot, or was

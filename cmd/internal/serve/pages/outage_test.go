@@ -41,6 +41,19 @@ func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
 	}
 }
 
+// Cron was dead for three slots. Catch-up has run two of them, and a run the last.
+func TestAnOutageThatIsOverIsToldForADay(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Live(5)
+	back := s.Client.Grid().Add(s.Client.Grid().Floor(s.Now()), -3)
+	_, err := s.DB.Exec(`
+		update prescient.slot_run set opened_at = $1::timestamptz + interval '2 minutes', kind = case when slot < $1 then 'catch_up' else kind end
+		where slot between $1::timestamptz - interval '30 minutes' and $1`, back)
+	s.must(err)
+	s.has(s.browser().login(story.ReadToken).get("/", http.StatusOK), `<dt>Opened late</dt>`, `>3</span>`, "slots in 24 hours, by up to 32m; 2 by catch-up")
+}
+
 func TestThePageSaysWhyTheStateCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

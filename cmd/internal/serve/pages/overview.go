@@ -319,6 +319,9 @@ func (v overviewPage) figures() []figure {
 			Path: "/ledger",
 		},
 		{
+			Name: "Opened late", Value: count(v.OpenedLate.Slots), Note: v.openedLate(), Mark: "warn", Path: "/ledger",
+		},
+		{
 			Name: "Stranded", Value: count(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
 			Note: "slots with rows left in them", Mark: "bad", Path: "/ledger",
 		},
@@ -339,6 +342,16 @@ func (v overviewPage) figures() []figure {
 		{Name: "Schedules", Value: count(len(v.Schedules)), Note: "have missed something", Mark: "warn", Path: "/schedules"},
 	}
 	return shown(list)
+}
+
+// openedLate tells of the slots that were opened late, such as after an outage that is over.
+func (v overviewPage) openedLate() string {
+	o := v.OpenedLate
+	text := spoken.Noun(o.Slots, "slot", "slots") + " in 24 hours, by up to " + dur(o.Longest)
+	if o.CaughtUp > 0 {
+		text += "; " + num(o.CaughtUp) + " by catch-up"
+	}
+	return text
 }
 
 // count is the value of a figure.
