@@ -43,8 +43,8 @@ func newJobChart(j board.Job, of period, now time.Time) *jobChart {
 	const desc = "A bar for each slot, or for some slots of a long range, in which the job had rows. " +
 		"The table below has the same."
 	rows.ID, rows.Title, rows.Desc, rows.Unit = "rows", "Rows", "The rows that were checked. "+desc, "rows"
-	took.ID, took.Title, took.Unit = "took", "Duration", "time"
-	took.Desc = "How long the job took; of some slots the longest. " + desc
+	took.ID, took.Title, took.Unit = "took", "Took", "time"
+	took.Desc = "The time from the opening of a slot to the last row of the job; of some slots the longest. " + desc
 	return &jobChart{rows, took}
 }
 

@@ -53,7 +53,10 @@ func TestFiguresThatAreZeroAreNotShownAndTheOthersAreLinks(t *testing.T) {
 	b := s.browser().login(story.ReadToken)
 	for path, want := range map[string]struct{ shown, hidden []string }{
 		"/job?name=review.ask": {
-			[]string{`<dt>Checked</dt><dd><a href="/job?name=review.ask#slots">2</a>`, "<dt>Lateness</dt>"},
+			[]string{
+				`<dt>Checked</dt><dd><a href="/job?name=review.ask#slots">2</a>`, "<dt>Lateness</dt>", "in the registry of a run <time",
+				"(noted once an hour, also if no row is due)", "<h3>Took</h3>", "Took: from the opening of a slot to the last row of this job.",
+			},
 			[]string{"<dt>Failed</dt>", "<dt>Given up</dt>", "max_checks", "<dt>SLA</dt>"},
 		},
 		"/job?name=invoice.unpaid": {

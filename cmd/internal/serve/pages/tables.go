@@ -105,7 +105,7 @@ var jobCellFields = []field[board.JobCell]{
 	{name: "failed", text: "Failed", number: true, compare: by(func(s board.JobCell) int64 { return s.Failed })},
 	{name: "late", text: "Late", number: true, compare: by(func(s board.JobCell) int64 { return s.Late })},
 	{
-		name: "took", text: "Took", title: "how long runners worked on the slot", number: true,
+		name: "took", text: "Took", title: "from the opening of the slot to the last row of this job", number: true,
 		compare: by(func(s board.JobCell) int64 { return int64(s.Took) }),
 	},
 	{name: "rate", text: "Rows a second", number: true, compare: by(func(s board.JobCell) float64 { return s.Rate })},
