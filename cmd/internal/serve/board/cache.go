@@ -54,13 +54,14 @@ type cache struct {
 
 // entry is the value of the last read that has succeeded, and the state of later ones.
 type entry struct {
-	value   any       // nil: there is none
-	began   time.Time // when reading it began
-	acted   int64     // the last action before that
-	size    int       // bytes of the value, about
-	tried   time.Time // when the last read began
-	running int       // reads
-	err     error     // of the last read that has ended
+	value   any           // nil: there is none
+	began   time.Time     // when reading it began
+	acted   int64         // the last action before that
+	size    int           // bytes of the value, about
+	tried   time.Time     // when the last read began
+	took    time.Duration // how long the last read took
+	running int           // reads
+	err     error         // of the last read that has ended
 }
 
 func newCache() *cache {
@@ -105,13 +106,19 @@ func (c *cache) get(ctx context.Context, key string, acted int64, fresh time.Dur
 	}
 }
 
-// latest returns the last value without waiting. If that is not fresh, latest starts a read.
-func (c *cache) latest(ctx context.Context, key string, fresh time.Duration, read load) any {
+// latest returns the last value. It starts a read, and waits for it a moment, if the last one began fresh ago. A slow
+// read is repeated more rarely: 100 times as long after it as it took, at most oldest.
+func (c *cache) latest(ctx context.Context, key string, fresh, oldest time.Duration, read load) any {
 	e := c.entry(key)
-	if e.running == 0 && monotonic().Sub(e.tried) >= fresh {
-		c.read(ctx, key, read)
+	if e.running > 0 || monotonic().Sub(e.tried) < min(oldest, max(fresh, 100*e.took)) {
+		return e.value
 	}
-	return e.value
+	select {
+	case <-c.read(ctx, key, read):
+	case <-time.After(staleWait):
+	case <-ctx.Done():
+	}
+	return c.entry(key).value
 }
 
 // glance returns the last value, with the state of its reads. It starts a read if the last one began
@@ -162,7 +169,7 @@ func (c *cache) readNow(ctx context.Context, key string, acted int64, read load)
 	value, err := safely(ctx, read)
 	text, _ := json.Marshal(value) // only its length matters
 	return c.change(key, func(e *entry) {
-		e.running = max(0, e.running-1) // the entry may be a new one
+		e.running, e.took = max(0, e.running-1), monotonic().Sub(began) // the entry may be a new one
 		if e.err = err; err == nil && !began.Before(e.began) {
 			e.value, e.began, e.acted, e.size = value, began, acted, len(text)
 		}

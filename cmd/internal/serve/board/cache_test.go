@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -426,10 +428,34 @@ func TestAReadThatIsAboutToBeginIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, c := setupCache(&counting{takes: time.Second})
-		s.latest(t.Context(), "page", time.Minute, c.read)
+		s.latest(t.Context(), "page", time.Minute, time.Minute, c.read)
 		s.work.Wait()
 		if n := c.calls.Load(); n != 1 {
 			t.Errorf("%d reads have ended, want 1", n)
 		}
 	})
+}
+
+func TestAValueThatIsReadFastIsNewAndOneThatIsReadSlowlyIsReadRarely(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		takes time.Duration
+		want  map[time.Duration]any // after the first look
+	}{
+		{10 * time.Millisecond, map[time.Duration]any{0: int64(1), 7 * time.Second: int64(1), 8 * time.Second: int64(2)}},
+		{time.Second, map[time.Duration]any{0: nil, 90 * time.Second: int64(1), 101 * time.Second: int64(1), 103 * time.Second: int64(2)}},
+		{2 * time.Second, map[time.Duration]any{0: nil, 119 * time.Second: int64(1), 120 * time.Second: int64(1), 123 * time.Second: int64(2)}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := setupCache(&counting{takes: test.takes})
+			begin := time.Now()
+			for _, after := range slices.Sorted(maps.Keys(test.want)) {
+				time.Sleep(after - time.Since(begin))
+				if got := s.latest(t.Context(), "page", 8*time.Second, 2*time.Minute, c.read); got != test.want[after] {
+					t.Errorf("a read takes %s: %v after %s, want %v", test.takes, got, after, test.want[after])
+				}
+			}
+			s.work.Wait()
+		})
+	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/prescient-go/prescient/internal/forecast"
 )
 
-// forecastAge is the maximum age of a forecast.
+// forecastAge is the maximum age of a forecast that takes long. Other forecasts are as new as the overview.
 const forecastAge = 2 * time.Minute
 
 // Expect makes the forecast of the next 24 hours, or waits for one that is being made. Overview and
-// Slot include a finished forecast, and never wait for one.
+// Slot include a finished forecast, and wait only a moment for one.
 func (b *Board) Expect(ctx context.Context) error {
 	_, err := b.cache.get(ctx, "forecast", 0, forecastAge, b.readForecast)
 	return err
@@ -32,7 +32,7 @@ func (s *source) readForecast(ctx context.Context) (any, error) {
 
 // forecast returns the last forecast, and whether there is one.
 func (s *source) forecast(ctx context.Context) (forecast.Forecast, bool) {
-	f, is := s.cache.latest(ctx, "forecast", forecastAge, s.readForecast).(forecast.Forecast)
+	f, is := s.cache.latest(ctx, "forecast", overviewAge, forecastAge, s.readForecast).(forecast.Forecast)
 	return f, is
 }
 

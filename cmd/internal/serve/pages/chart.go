@@ -69,7 +69,7 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 // Rows says how high the bar is.
 func (b bar) Rows() string {
 	switch n := num(rows(b.Cell)); {
-	case coming(b.Cell):
+	case coming(b.Cell) && rows(b.Cell) > 0:
 		return "about " + n
 	case notRun(b.Cell) && b.Checked == 0 && b.Planned > 0:
 		return n + " wait"
@@ -81,7 +81,7 @@ func (b bar) Rows() string {
 // Time says how long the longest slot of the bar took, or takes.
 func (b bar) Time() string {
 	switch {
-	case coming(b.Cell) && b.Forecast.Took > 0:
+	case coming(b.Cell) && b.Forecast.Rows > 0 && b.Forecast.Took > 0:
 		return "about " + dur(b.Forecast.Took)
 	case b.Took > 0:
 		return dur(b.Took)
@@ -184,6 +184,8 @@ func says(c board.Cell) string {
 func expects(c board.Cell) string {
 	text := "about " + plural(c.Forecast.Rows, "row", "rows") + " expected"
 	switch {
+	case c.Forecast.Rows == 0:
+		return "no rows expected"
 	case c.Forecast.Took == 0:
 		return text
 	case c.Slots > 1:

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,11 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 		if got := page(n).summary(); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
+	}
+	empty := page(1)
+	empty.Overview.Axis[1].Forecast = &board.Forecast{Took: duration.Text(20 * time.Millisecond)} // which a run without rows takes
+	if got, want := empty.summary(), " The next slot is 12:30: no rows expected."; !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant its end to be %s", got, want)
 	}
 	next := page(15).Overview.Axis[1]
 	if got, want := (storeLine{StoreStatus: board.StoreStatus{Next: &next}}).Expected(), "and 14 more slots: about 98 rows expected, at most about 3s a slot"; got != want {
