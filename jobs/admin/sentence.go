@@ -149,28 +149,29 @@ func fired(e TimelineEntry) string {
 		if s.Number > 1 {
 			step = fmt.Sprintf("%s#%d", s.Step, s.Number)
 		}
-		steps = append(steps, step+" at "+spoken.Instant(s.At)+leftOut(s))
+		steps = append(steps, step+" at "+spoken.Instant(s.At)+before(s))
 	}
 	return ". Steps fired: " + strings.Join(steps, ", ")
 }
 
-// leftOut says at how many times before this one a step was due and did not fire. Without any, it says that
-// checks before this one have fired the step, because an entry has only the last time.
-func leftOut(s Firing) string {
+// before says how often a step has fired up to this time, when first, and how many times before this one it was due and
+// did not fire.
+func before(s Firing) string {
+	times, left := s.Number-s.LeftOut, ""
 	switch {
-	case s.LeftOut == 0 && s.Number > 2:
-		return fmt.Sprintf(" (#1 to #%d at checks before)", s.Number-1)
-	case s.LeftOut == 0 && s.Number > 1:
-		return " (#1 at a check before)"
 	case s.LeftOut == 0:
-		return ""
 	case s.Number == 2:
 		return " (#1 was left out)"
-	case s.LeftOut == s.Number-1:
+	case times == 1:
 		return fmt.Sprintf(" (#1 to #%d were left out)", s.LeftOut)
+	default:
+		left = fmt.Sprintf("; %d of the %d times before it %s left out",
+			s.LeftOut, s.Number-1, spoken.Noun(int64(s.LeftOut), "was", "were"))
 	}
-	return fmt.Sprintf(" (%d of the %d times before it %s left out)",
-		s.LeftOut, s.Number-1, spoken.Noun(int64(s.LeftOut), "was", "were"))
+	if times == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times, the first at %s%s)", times, spoken.Instant(s.FirstAt), left)
 }
 
 // check describes a check, and the run of its slot.

@@ -13,30 +13,31 @@ func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
 		{Step: "r", Number: 1, At: at},
-		{Step: "r", Number: 3, LeftOut: 1, At: at},
-		{Step: "r", Number: 7, LeftOut: 3, At: at},
+		{Step: "r", Number: 3, LeftOut: 1, FirstAt: at.AddDate(0, 0, -2), At: at},
+		{Step: "r", Number: 7, LeftOut: 3, FirstAt: at.AddDate(0, 0, -6), At: at},
 		{Step: "s", Number: 2, LeftOut: 1, At: at},
 		{Step: "s", Number: 42000, LeftOut: 41999, At: at},
 	}}
 	got := e.Sentence(at, "prescient")
 	const when = " at 2026-03-11T09:00:00Z"
-	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of the 2 times before it was left out), r#7" + when +
-		" (3 of the 6 times before it were left out), s#2" + when + " (#1 was left out), s#42000" + when +
+	want := ". Steps fired: r" + when + ", r#3" + when + " (2 times, the first at 2026-03-09T09:00:00Z; 1 of the 2 times before it was left out), r#7" + when +
+		" (4 times, the first at 2026-03-05T09:00:00Z; 3 of the 6 times before it were left out), s#2" + when + " (#1 was left out), s#42000" + when +
 		" (#1 to #41999 were left out)"
 	if len(got) < len(want) || got[len(got)-len(want):] != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
-// Only the last time that a step has fired is known with its instant, so the entry says of those before where they were.
-func TestARepetitionSaysThatChecksBeforeHaveFiredIt(t *testing.T) {
+// An entry has the first and the last time that a step has fired.
+func TestARepetitionSaysHowOftenItHasFiredAndWhenFirst(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
-		{Step: "a", Number: 2, At: at}, {Step: "b", Number: 4, At: at},
+		{Step: "a", Number: 2, FirstAt: at.AddDate(0, 0, -1), At: at}, {Step: "b", Number: 4, FirstAt: at.AddDate(0, 0, -3), At: at},
 	}}
 	const when = " at 2026-03-11T09:00:00Z"
-	want := ". Steps fired: a#2" + when + " (#1 at a check before), b#4" + when + " (#1 to #3 at checks before)"
+	want := ". Steps fired: a#2" + when + " (2 times, the first at 2026-03-10T09:00:00Z), b#4" + when +
+		" (4 times, the first at 2026-03-08T09:00:00Z)"
 	if got := e.Sentence(at, "prescient"); !strings.HasSuffix(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -116,8 +116,9 @@ type Firing struct {
 	// LeftOut is how many of them before this one did not fire: of those that are due together, such as after an
 	// outage, the last one fires.
 	LeftOut int       `json:"left_out"`
-	Since   time.Time `json:"since"` // the instant from which its delay counts, in UTC
-	At      time.Time `json:"at"`    // when it fired, in UTC
+	Since   time.Time `json:"since"`    // the instant from which its delay counts, in UTC
+	FirstAt time.Time `json:"first_at"` // when it fired first since then, in UTC
+	At      time.Time `json:"at"`       // when it fired, in UTC
 }
 
 // MaxRows bounds the rows of one entity that Timeline and Show return: so many
@@ -216,8 +217,8 @@ func (c *Client) addFired(ctx context.Context, db jobs.DB, entityKey string, eve
 	}
 	names := pq.StringArray(slices.Collect(maps.Keys(ofJob)))
 	fired, err := rows(ctx, c, db, pg.RuleFiredKey, []any{names, entityKey}, func(row *sql.Rows, s *step) error {
-		err := row.Scan(&s.job, &s.Step, &s.Number, &s.LeftOut, &s.Since, &s.At)
-		s.Since, s.At = s.Since.UTC(), s.At.UTC()
+		err := row.Scan(&s.job, &s.Step, &s.Number, &s.LeftOut, &s.Since, &s.FirstAt, &s.At)
+		s.Since, s.FirstAt, s.At = s.Since.UTC(), s.FirstAt.UTC(), s.At.UTC()
 		return err
 	})
 	for _, s := range fired {

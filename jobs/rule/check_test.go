@@ -386,12 +386,17 @@ func TestAStepThatRepeatsIsOneRowOfTheDatabase(t *testing.T) {
 	s.apply(unshipped(steps(rule.Step{Name: "nag", After: rule.Delay{Days: 1}, Every: rule.Delay{Days: 1}, Times: 9, Event: "nag"})))
 	s.order(1)
 	s.waits("1", day(1))
+	var first []string
 	for _, n := range []float64{1, 2, 3, 6} { // of 4 to 6, the last one fires
 		s.exec("update prescient.future_job set next_check_at = $1", day(n))
 		s.run(day(n))
+		if n == 1 {
+			first = s.strings("select fired_at::text from prescient.rule_fired where first_at is null")
+		}
 	}
 	diff(t, []string{"nag 1", "nag 1", "nag 1", "nag 1"}, s.published())
 	diff(t, []string{"nag 6 4"}, s.strings("select concat_ws(' ', step, number, times) from prescient.rule_fired"))
+	diff(t, first, s.strings("select first_at::text from prescient.rule_fired"))
 	// What has fired does not fire again.
 	s.exec(`update prescient.rule_fired set number = 9, times = 5`)
 	s.run(day(7))

@@ -79,10 +79,10 @@ begin
     with gone as (
         delete from prescient.rule_fired f
         where f.job = of_job and f.entity_key = rule_rename.old_key
-        returning f.since, f.start, f.step, f.number, f.times, f.fired_at, f.due_at, f.left_before, coalesce(f.key_then, f.entity_key) as key_then
+        returning f.since, f.start, f.step, f.number, f.times, f.fired_at, f.first_at, f.due_at, f.left_before, coalesce(f.key_then, f.entity_key) as key_then
     )
-    insert into prescient.rule_fired (job, entity_key, since, start, step, number, times, fired_at, due_at, left_before, key_then)
-    select of_job, rule_rename.new_key, g.since, g.start, g.step, g.number, g.times, g.fired_at, g.due_at, g.left_before, g.key_then
+    insert into prescient.rule_fired (job, entity_key, since, start, step, number, times, fired_at, first_at, due_at, left_before, key_then)
+    select of_job, rule_rename.new_key, g.since, g.start, g.step, g.number, g.times, g.fired_at, g.first_at, g.due_at, g.left_before, g.key_then
     from gone g
     on conflict do nothing;
 

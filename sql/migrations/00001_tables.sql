@@ -864,6 +864,7 @@ create table prescient.rule_fired (
     number     int                  not null default 1,
     times      int                  not null default 1,
     fired_at   timestamptz          not null default clock_timestamp(),
+    first_at   timestamptz,
     due_at     timestamptz,
     start      text,
     key_then   prescient.entity_key,
@@ -882,6 +883,7 @@ comment on table prescient.rule_fired is 'the steps of rules that have fired, on
 comment on column prescient.rule_fired.number is 'of the last repetition that has fired, from 1';
 comment on column prescient.rule_fired.times is 'how often the step has fired';
 comment on column prescient.rule_fired.fired_at is 'when the last repetition fired';
+comment on column prescient.rule_fired.first_at is 'when the first repetition fired; null: at fired_at';
 comment on column prescient.rule_fired.due_at is 'when the last repetition was due; null: not known, or the step is recovered or met';
 comment on column prescient.rule_fired.start is 'the value behind since, if it has no time zone: since may be another instant after an update of zone data; null: since';
 comment on column prescient.rule_fired.left_before is 'when the step fired, steps before this instant were left out, and they stay so; null: none was';

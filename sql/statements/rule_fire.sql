@@ -10,6 +10,6 @@ from unnest($2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::int[], $7
 cross join (select prescient.find_job($1) as job offset 0) as n -- found once
 on conflict (job, entity_key, since, step) do update
 set number = excluded.number, due_at = excluded.due_at, times = f.times + 1, fired_at = excluded.fired_at,
-    left_before = greatest(f.left_before, excluded.left_before)
+    first_at = coalesce(f.first_at, f.fired_at), left_before = greatest(f.left_before, excluded.left_before)
 where f.number < excluded.number
 returning true
