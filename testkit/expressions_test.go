@@ -18,8 +18,10 @@ import (
 type scan struct {
 	tables string
 	table  string // of the rule; empty: public.o
-	rules  string
-	skip   bool // overdue: skip instead of fire
+
+	calendars string // of the file
+	rules     string
+	skip      bool // overdue: skip instead of fire
 	// then are statements to execute after a time, such as "2h: update t set a = 1", in order.
 	then []string
 	// days is for how long the rule runs.
@@ -158,6 +160,58 @@ var scans = map[string]scan{
 		days: 1,
 		want: []string{
 			"nag 1 03-27 10:00", "nag 2 03-27 10:00", "nag 3 03-27 10:00", "nag 2 03-27 13:00", "nag 1 03-27 16:00", "nag 2 03-27 16:00", "nag 1 03-27 22:00",
+		},
+	},
+	"the row names its zone, also when it waits, and a name that is not known fails alone": {
+		tables: `create table o (id int primary key, at timestamptz, tz text);
+			insert into o values (1, '2026-03-28 10:00Z', 'Europe/Berlin'), (2, '2026-03-28 10:00Z', 'Asia/Tokyo'), (3, '2026-03-28 10:00Z', 'America/New_York'),
+				(4, '2026-03-28 10:00Z', null), (5, '2026-03-28 10:00Z', 'Mars'), (6, '2026-03-28 10:00Z', 'Asia/Tokyo')`,
+		rules: `since: at, done: "false", timezone: {name: tz}, steps: [{after: 1d, event: day}, {after: 1d at 09:00, every: 1d, times: 2, event: nine}]`,
+		then: []string{
+			"35h: update o set tz = 'UTC' where id = 4", // before its steps
+			"69h: update o set tz = 'America/New_York' where id = 6",
+			"75h: update o set tz = 'UTC' where id = 5", // two steps have passed
+		},
+		days: 6,
+		want: []string{
+			"day 1 03-29 09:00", "day 2 03-29 10:00", "day 3 03-29 10:00", "day 6 03-29 10:00", "day 4 03-29 10:00", "nine 3 03-29 13:00",
+			"nine 2 03-30 00:00", "nine 6 03-30 00:00", "nine 1 03-30 07:00", "nine 4 03-30 09:00", "day 5 03-29 10:00", "nine 5 03-30 09:00",
+			"nine 3 03-30 13:00", "nine 6 03-30 13:00", "nine 2 03-31 00:00", "nine 1 03-31 07:00", "nine 4 03-31 09:00", "nine 5 03-31 09:00",
+		},
+	},
+	"a timestamp by the clocks of the row": {
+		tables: `create table o (id int primary key, local timestamp, day date, tz text, shut timestamptz)`,
+		rules:  `since: [local at time zone tz, "day::timestamp at time zone tz"], done: shut, timezone: {name: tz}, steps: [{before: 1d, event: soon}, {after: 0d at 09:00, event: nine}]`,
+		then: []string{
+			"0m: insert into o values (1, '2026-03-29 12:00', null, 'Europe/Berlin'), (2, '2026-03-29 12:00', null, 'Asia/Tokyo'), (3, null, '2026-03-30', 'America/New_York'), (4, '2026-03-29 12:00', null, 'Mars')",
+			"2h: update o set tz = 'Mars/Base' where id = 2",
+			"3h: update o set tz = 'UTC' where id in (2, 4)",
+		},
+		days: 5,
+		want: []string{
+			"soon 1 03-28 11:00", "soon 2 03-28 12:00", "soon 4 03-28 12:00", "soon 3 03-29 04:00",
+			"nine 1 03-30 07:00", "nine 2 03-30 09:00", "nine 4 03-30 09:00", "nine 3 03-30 13:00",
+		},
+	},
+	"the row names its calendar, in a column or in another table that speaks up": {
+		calendars: `calendars: {de: {timezone: Europe/Berlin, country: DE, hours: "mon-fri 09:00-17:00"}, us: {timezone: America/New_York, hours: "mon-fri 09:00-17:00"}, ae: {hours: "sun-thu 08:00-16:00"}}`,
+		tables: `create table customer (id int primary key, country text);
+			create table o (id int primary key, customer_id int, region text, at timestamptz);
+			insert into customer values (1, 'de'), (2, 'us'), (3, null);
+			insert into o select id, id, null, '2026-03-27 11:00Z' from generate_series(1, 3) as id;
+			insert into o values (4, 9, 'de', '2026-03-27 11:00Z'), (5, 9, 'de', '2026-03-27 11:00Z'), (6, 9, 'ae', '2026-03-27 11:00Z'), (7, 9, null, '2026-03-27 11:00Z')`,
+		rules: `since: at, done: "false", also: {table: public.customer, key: id}, steps: [{after: 4 business hours, calendar: {name: "coalesce(region, (select c.country from public.customer c where c.id = o.customer_id))"}, event: hours}, ` +
+			`{after: 2 business days at 10:00, calendar: {name: "coalesce(region, (select c.country from public.customer c where c.id = o.customer_id))"}, event: days}]`,
+		then: []string{
+			"5h: update o set region = 'us' where id = 5", // of 4 hours, one has passed in New York
+			"20h: update customer set country = 'ae' where id = 3",
+			"74h: update o set region = 'ae' where id = 4; update o set region = 'de' where id = 7", // hours have fired for row 4, and have passed for row 7
+		},
+		days: 6,
+		want: []string{
+			"hours 1 03-27 15:00", "hours 4 03-27 15:00", "hours 2 03-27 17:00", "hours 5 03-27 17:00", "hours 6 03-29 12:00", "hours 3 03-29 12:00",
+			"hours 7 03-27 15:00", "days 4 03-31 10:00", "days 6 03-31 10:00", "days 3 03-31 10:00", "days 2 03-31 14:00", "days 5 03-31 14:00",
+			"days 1 04-01 08:00", "days 7 04-01 08:00",
 		},
 	},
 	"a delay of more than 292 years stands for never": {
@@ -319,7 +373,7 @@ func TestRulesReadTheTablesThatPeopleHave(t *testing.T) {
 			if s.skip {
 				overdue = "skip"
 			}
-			kit.Rules(rulesFile(t, "rules:\n  - {name: r, table: "+cmp.Or(s.table, "public.o")+", key: id, overdue: "+overdue+", "+s.rules+"}\n"))
+			kit.Rules(rulesFile(t, s.calendars+"\nrules:\n  - {name: r, table: "+cmp.Or(s.table, "public.o")+", key: id, overdue: "+overdue+", "+s.rules+"}\n"))
 			for _, then := range s.then {
 				after, statement, _ := strings.Cut(then, ": ")
 				d, err := time.ParseDuration(after)

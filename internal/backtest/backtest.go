@@ -73,7 +73,10 @@ type test struct {
 	// deciders decide about each step and each alternative as if it were the only step.
 	deciders []rule.Decider
 
+	calendar int // the step whose calendar alternatives have
+
 	rows    int64
+	unknown int64
 	tallies []*tally // of the steps, then of the alternatives
 	over    *tally   // of Rule.Recovered; nil: the rule has none
 	met     *tally   // of Rule.Met; nil: the rule has none
@@ -88,8 +91,11 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 	for _, after := range cfg.After {
 		s := rule.Step{After: after}
 		if after.Business() {
-			s.Calendar = cfg.calendar(r.Rule)
-			if _, found := r.Calendars[s.Calendar]; !found {
+			t.calendar = calendarOf(r.Rule)
+			if s.Calendar = cfg.Calendar; s.Calendar == "" && t.calendar >= 0 {
+				s.Calendar, s.CalendarName = r.Rule.Steps[t.calendar].Calendar, r.Rule.Steps[t.calendar].CalendarName
+			}
+			if _, found := r.Calendars[s.Calendar]; !found && s.CalendarName == "" {
 				return nil, fmt.Errorf("a delay of %s needs a calendar: no step of rule %s names one", after, r.Rule.Name)
 			}
 		}
@@ -100,7 +106,8 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 		return nil, err
 	}
 	for _, s := range all.Steps {
-		one := rule.Decider{Rule: rule.Rule{Steps: []rule.Step{s}, Timezone: all.Timezone}, Grid: cfg.Grid}
+		one := rule.Decider{Rule: rule.Rule{Steps: []rule.Step{s}}, Grid: cfg.Grid}
+		one.Rule.Timezone, one.Rule.TimezoneName = all.Timezone, all.TimezoneName
 		if one.Timing, err = rule.NewTiming(one.Rule, r.Calendars); err != nil {
 			return nil, err
 		}
@@ -109,17 +116,14 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 	return t, nil
 }
 
-// calendar returns the calendar of the alternatives.
-func (c Config) calendar(r rule.Rule) string {
-	if i := slices.IndexFunc(r.Steps, func(s rule.Step) bool { return s.Calendar != "" }); c.Calendar == "" && i >= 0 {
-		return r.Steps[i].Calendar
-	}
-	return c.Calendar
+// calendarOf returns the first step with a calendar. Negative: there is none.
+func calendarOf(r rule.Rule) int {
+	return slices.IndexFunc(r.Steps, func(s rule.Step) bool { return s.Calendar+s.CalendarName != "" })
 }
 
 // reset forgets the rows of a transaction that failed.
 func (t *test) reset() {
-	t.rows, t.fired, t.tallies, t.over, t.met = 0, []Fired{}, nil, nil, nil
+	t.rows, t.unknown, t.fired, t.tallies, t.over, t.met = 0, 0, []Fired{}, nil, nil, nil
 	if t.rule.Rule.Recovered != (rule.Act{}) {
 		t.over = newTally(Step{Name: rule.RecoveredStep, When: rule.RecoveredWhen})
 	}
@@ -176,9 +180,9 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var r past
-		var held []sql.NullInt64
+		var held []sql.NullString
 		err := rows.Scan(&r.key, &r.since, &r.done, &r.doneNow, pq.Array(&held), &r.start, &r.about)
-		if r.held, r.since = expr.ReadHeld(held), r.since.UTC(); err == nil {
+		if r.held, r.since = t.held(expr.ReadHeld(held)), r.since.UTC(); err == nil {
 			err = t.row(r)
 		}
 		if err != nil {
@@ -186,6 +190,22 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 		}
 	}
 	return rows.Err()
+}
+
+// held adds to what the data of a row hold what they hold for the alternatives: the zone, and the calendar of a step.
+func (t *test) held(of []expr.Held) []expr.Held {
+	if len(of) == 0 {
+		return nil
+	}
+	list := make([]expr.Held, len(t.deciders))
+	copy(list, of)
+	for i := range list {
+		list[i].Timezone = of[0].Timezone
+		if i >= len(t.rule.Rule.Steps) && t.calendar >= 0 && t.calendar < len(of) {
+			list[i].Calendar = of[t.calendar].Calendar
+		}
+	}
+	return list
 }
 
 // before returns the instant before which the clock of a row must have started. Null: begun decides.
@@ -231,6 +251,10 @@ func (t *test) row(r past) error {
 	timing := t.timing.For(r.held, nil)
 	r.fired = t.record.take(r.key, r.since, r.start)
 	if !r.about && r.fired == nil || t.cfg.To.IsZero() && !t.begun(r.since, timing) {
+		return nil
+	}
+	if len(timing.Unknown()) > 0 {
+		t.unknown++
 		return nil
 	}
 	t.rows++
@@ -344,7 +368,7 @@ func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
 		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), Rows: t.rows,
-		To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired, Steps: []Step{}, Alternatives: []Step{},
+		Unknown: t.unknown, To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired, Steps: []Step{}, Alternatives: []Step{},
 		Recorded: t.record != nil,
 	}
 	for i, tally := range t.tallies {

@@ -285,6 +285,37 @@ func TestAnAlternativeInBusinessTimeNeedsACalendar(t *testing.T) {
 	}
 }
 
+// Rows whose data name no calendar or no zone are left out, and counted. An alternative counts as the row says, too.
+func TestARowIsTestedByTheCalendarAndTheClocksThatItNames(t *testing.T) {
+	t.Parallel()
+	db := orders(t, `(1, '2026-03-27 10:00Z', null, 'office'), (2, '2026-03-27 10:00Z', null, 'sunday'), (3, '2026-03-27 10:00Z', null, 'none'), (4, '2026-03-27 10:00Z', null, null),
+		(5, '2025-03-27 10:00Z', null, null), (6, '2026-03-27 10:00Z', null, 'Mars')`)
+	db.MustExec("alter table shop.orders add tz text default 'Europe/Berlin'; update shop.orders set tz = 'Mars' where id = 6; update shop.orders set tz = 'UTC' where id = 2")
+	day, business := after(t, "day", "3d"), after(t, "business", "1 business day")
+	business.Calendar, business.CalendarName = "", "channel"
+	r := unshipped(day, business)
+	r.Rule.TimezoneName, r.Facts.Timezone = "tz", expr.Expr{SQL: "tz", Type: expr.Text}
+	r.Facts.Calendar = []expr.Expr{{}, {SQL: "channel", Type: expr.Text}}
+	r.Calendars["sunday"] = rule.Calendar{Hours: "sun 09:00-17:00"}
+	report, err := backtest.Run(t.Context(), db, r, backtest.Config{
+		From: at("2026-01-01 00:00"), To: at("2026-04-01 00:00"), Now: at("2026-06-01 00:00"), List: true,
+		After: []rule.Delay{{Days: 2}, {BusinessDays: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, f := range report.List {
+		list = append(list, fmt.Sprintf("%s %s %s", f.Step, f.Key, f.Due.Format("02 15:04")))
+	}
+	if diff := cmp.Diff([]string{"day 1 30 09:00", "business 1 30 10:00", "day 2 30 10:00", "business 2 05 09:00"}, list); diff != "" {
+		t.Error(diff)
+	}
+	if report.Rows != 2 || report.Unknown != 3 || report.Alternatives[0].Fired != 2 || report.Alternatives[1].First[1].Due != at("2026-04-05 09:00") {
+		t.Errorf("%+v", report)
+	}
+}
+
 func TestARuleWhosePastTheTableDoesNotTellIsRefusedWithAWayToTestItsSteps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

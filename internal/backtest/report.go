@@ -13,6 +13,8 @@ type Report struct {
 	To    time.Time `json:"to"`    // the rows are those that began to wait before; UTC
 	// Rows is how many rows began to wait in that time.
 	Rows int64 `json:"rows"`
+	// Unknown is how many rows are left out, because their data name no calendar of the file, or no time zone.
+	Unknown int64 `json:"unknown"`
 	// Recorded tells that the rule is applied with a step of these times: what it has fired counts.
 	Recorded bool `json:"recorded"`
 	// Steps has each step. Two more stand for Rule.Recovered and Rule.Met, if the rule has them: the first one fires for

@@ -24,6 +24,8 @@ const (
 	Span Type = "span"
 	// Count is a whole number.
 	Count Type = "count"
+	// Text is a text.
+	Text Type = "text"
 )
 
 // TypeOf returns the type of a type of the server, such as "timestamp(3) without time zone". Returns "" for all others.
@@ -35,6 +37,8 @@ func TypeOf(name string) Type {
 		return Date
 	case name == "smallint" || name == "integer" || name == "bigint":
 		return Count
+	case name == "text" || name == "name" || strings.HasPrefix(name, "character"):
+		return Text
 	case strings.HasPrefix(name, "interval"):
 		return Span
 	case strings.HasPrefix(name, "timestamp") && strings.HasSuffix(name, "with time zone"):

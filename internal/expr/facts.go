@@ -33,11 +33,16 @@ type Facts struct {
 	// Every and Times have the delay between the times of each step, and their number, in the same way.
 	Every []Expr `json:"every,omitempty"`
 	Times []Expr `json:"times,omitempty"`
+	// Calendar has the name of the calendar of each step, in the same way.
+	Calendar []Expr `json:"calendar,omitempty"`
+	// Timezone is the name of the zone whose clocks count for the row. The zero value: those of Zone do. No Since and no
+	// Done has a value without a zone then.
+	Timezone Expr `json:"timezone,omitzero"`
 }
 
 // all yields every expression.
 func (f Facts) all() []Expr {
-	return slices.Concat(f.Since, f.Where, f.Done, f.Pause, f.After, f.Every, f.Times)
+	return append(slices.Concat(f.Since, f.Where, f.Done, f.Pause, f.After, f.Every, f.Times, f.Calendar), f.Timezone)
 }
 
 // Lookup reports whether any expression reads other rows.

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,22 +46,29 @@ type Held struct {
 	After, Every *Length
 	// Times is the number of Facts.Times. Nil: the step has none, or it is null.
 	Times *int64
+	// Calendar is the name of Facts.Calendar, in the same way. Timezone is that of Facts.Timezone: the first step has it.
+	Calendar, Timezone *string
 }
 
 // held is how many elements a step has in the array of HeldSQL.
-const held = 7
+const held = 9
 
 // HeldSQL returns the SQL of what the data hold of all steps, which ReadHeld reads: an array with the months, days and
-// microseconds of the delay of each, the same of its repetitions, and their number. The elements of a constant, and of
-// a value that is null or infinite, are null.
+// microseconds of the delay of each, the same of its repetitions, their number, and the names of the calendar and of
+// the zone. The elements of a constant, and of a value that is null or infinite, are null.
 func (f Facts) HeldSQL() string {
-	if len(f.After)+len(f.Every)+len(f.Times) == 0 {
-		return "null::bigint[]"
+	n := max(len(f.After), len(f.Every), len(f.Times), len(f.Calendar))
+	if f.Timezone.SQL != "" {
+		n = max(n, 1)
 	}
-	const length = "case when isfinite({l}) then extract(year from {l}) * 12 + extract(month from {l}) end, " +
-		"case when isfinite({l}) then extract(day from {l}) end, " +
-		"case when isfinite({l}) then extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + " +
-		"extract(microseconds from {l}) end"
+	if n == 0 {
+		return "null::text[]"
+	}
+	part := func(value string) string {
+		return "(case when isfinite({l}) then " + value + " end)::bigint::text"
+	}
+	length := part("extract(year from {l}) * 12 + extract(month from {l})") + ", " + part("extract(day from {l})") + ", " +
+		part("extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + extract(microseconds from {l})")
 	var parts, values []string
 	add := func(list []Expr, i int, part, none string) {
 		if i >= len(list) || list[i].SQL == "" {
@@ -71,13 +79,15 @@ func (f Facts) HeldSQL() string {
 		values = append(values, fmt.Sprintf("(%s) as %s", list[i].SQL, name))
 		parts = append(parts, strings.ReplaceAll(part, "{l}", name))
 	}
-	for i := range max(len(f.After), len(f.Every), len(f.Times)) {
+	for i := range n {
 		add(f.After, i, length, "null, null, null")
 		add(f.Every, i, length, "null, null, null")
-		add(f.Times, i, "{l}", "null")
+		add(f.Times, i, "{l}::text", "null")
+		add(f.Calendar, i, "{l}::text", "null")
+		add([]Expr{f.Timezone}, i, "{l}::text", "null")
 	}
 	// Offset 0 lets the server compute each value once.
-	return fmt.Sprintf("(select array[%s]::bigint[] from (select %s offset 0) as prescient_l)", strings.Join(parts, ", "),
+	return fmt.Sprintf("(select array[%s]::text[] from (select %s offset 0) as prescient_l)", strings.Join(parts, ", "),
 		strings.Join(values, ", "))
 }
 
@@ -85,25 +95,38 @@ func (f Facts) HeldSQL() string {
 const maxTime = math.MaxInt64 / int64(time.Microsecond)
 
 // ReadHeld returns what the data hold of the steps, from the array of HeldSQL. Empty: they hold nothing of any.
-func ReadHeld(array []sql.NullInt64) (list []Held) {
+func ReadHeld(array []sql.NullString) (list []Held) {
+	text := func(value sql.NullString) *string {
+		if !value.Valid {
+			return nil
+		}
+		return &value.String
+	}
 	for i := 0; i+held <= len(array); i += held {
 		h := Held{After: length(array[i:]), Every: length(array[i+3:])}
-		if times := array[i+held-1]; times.Valid {
-			h.Times = &times.Int64
+		if array[i+6].Valid {
+			h.Times = new(number(array[i+6]))
 		}
+		h.Calendar, h.Timezone = text(array[i+7]), text(array[i+8])
 		list = append(list, h)
 	}
 	return list
 }
 
+// number returns the value of an element with a whole number.
+func number(element sql.NullString) int64 {
+	n, _ := strconv.ParseInt(element.String, 10, 64) // of a bigint
+	return n
+}
+
 // length returns the length of three elements. Nil: it stands for never, because it is null, infinite or has more than
 // 292 years in hours and shorter units.
-func length(array []sql.NullInt64) *Length {
-	micros := array[2].Int64
+func length(array []sql.NullString) *Length {
+	micros := number(array[2])
 	if !array[0].Valid || micros > maxTime || micros < -maxTime {
 		return nil
 	}
 	return &Length{
-		Months: int(array[0].Int64), Days: int(array[1].Int64), Time: time.Duration(micros) * time.Microsecond,
+		Months: int(number(array[0])), Days: int(number(array[1])), Time: time.Duration(micros) * time.Microsecond,
 	}
 }

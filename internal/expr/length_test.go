@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,9 +18,9 @@ func TestALengthBeyondTheLongestDurationDoesNotWrap(t *testing.T) {
 		math.MaxInt32 * 60_000_000: nil, math.MinInt32 * 60_000_000: nil, math.MaxInt64: nil, math.MinInt64: nil,
 		-90_000_000: {Time: -90 * time.Second}, 290 * 365 * 86_400_000_000: {Time: 290 * 365 * 24 * time.Hour},
 	} {
-		n := sql.NullInt64{Valid: true}
-		length := []sql.NullInt64{n, n, {Int64: micros, Valid: true}}
-		h := expr.ReadHeld(slices.Concat(length, length, []sql.NullInt64{{}}))[0]
+		n := sql.NullString{String: "0", Valid: true}
+		length := []sql.NullString{n, n, {String: strconv.FormatInt(micros, 10), Valid: true}}
+		h := expr.ReadHeld(slices.Concat(length, length, make([]sql.NullString, 3)))[0]
 		if !reflect.DeepEqual(h.After, h.Every) || h.Times != nil {
 			t.Errorf("%d microseconds: %+v", micros, h)
 		}

@@ -8,7 +8,7 @@ import "fmt"
 func (f Facts) RowDueSQL(step int, since, least string) string {
 	e := f.After[step]
 	switch {
-	case !e.Lookup:
+	case !e.Lookup && f.Timezone.SQL == "":
 		return f.shift(since, e.SQL)
 	case least == "":
 		return fmt.Sprintf("case when %s is not null then timestamptz '-infinity' end", since)

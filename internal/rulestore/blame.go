@@ -88,6 +88,9 @@ func partsOf(r rule.Applied) (list []part) {
 	each("where", r.Rule.Where, r.Facts.Where, nil)
 	each("pause", r.Rule.Pause, r.Facts.Pause, nil)
 	f := r.Facts
+	if zone := f.Timezone; zone.SQL != "" {
+		list = append(list, part{field: "timezone", text: zone.SQL, sql: "(" + zone.SQL + ")"})
+	}
 	for i := range r.Rule.Steps {
 		for _, of := range []struct {
 			field string
@@ -97,6 +100,7 @@ func partsOf(r rule.Applied) (list []part) {
 			{"after", f.After, func(e []expr.Expr) expr.Facts { return expr.Facts{After: e} }},
 			{"every", f.Every, func(e []expr.Expr) expr.Facts { return expr.Facts{Every: e} }},
 			{"times", f.Times, func(e []expr.Expr) expr.Facts { return expr.Facts{Times: e} }},
+			{"calendar", f.Calendar, func(e []expr.Expr) expr.Facts { return expr.Facts{Calendar: e} }},
 		} {
 			if i < len(of.list) && of.list[i].SQL != "" {
 				list = append(list, part{

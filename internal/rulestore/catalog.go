@@ -122,14 +122,14 @@ func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u u
 	if !errors.Is(err, errUndo) {
 		return u, fmt.Errorf("ask the catalog about rule %s: %w", asked.Name, err)
 	}
-	for _, step := range asked.Steps {
-		if step.Calendar == "" {
+	for name, calendar := range file.Calendars {
+		if !slices.ContainsFunc(asked.Steps, func(s rule.Step) bool { return s.Calendar == name || s.CalendarName != "" }) {
 			continue
 		}
 		if u.Calendars == nil {
 			u.Calendars = map[string]rule.Calendar{}
 		}
-		u.Calendars[step.Calendar] = file.Calendars[step.Calendar]
+		u.Calendars[name] = calendar
 	}
 	zone, refused, err := s.zone(ctx, asked.Timezone)
 	if u.zone = zone; refused {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -22,7 +24,7 @@ func (p *RulePlan) renamed(known []Status, unlisted []string) {
 	for _, k := range known {
 		if p.Action == Create && k.State != Removing && k.Relation == p.Table && slices.Contains(unlisted, k.Rule.Name) &&
 			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool {
-				return a.When() == b.When() && a.Calendar == b.Calendar
+				return a.When() == b.When() && a.Calendar == b.Calendar && a.CalendarName == b.CalendarName
 			}) {
 			p.Was = k.Rule.Name
 		}
@@ -74,7 +76,44 @@ func (p *RulePlan) compare(was Status, moved bool, key []string) error {
 	p.Steps = stepPlans(was.Rule.Steps, is.Steps)
 	var err error
 	p.Options, err = optionPlans(plain(was.Applied).Rule, plain(wanted).Rule)
+	p.Options = append(p.Options, calendarPlans(plain(was.Applied).Calendars, plain(wanted).Calendars)...)
 	return err
+}
+
+// calendarPlans compares the calendars of two versions of a rule.
+func calendarPlans(was, is map[string]rule.Calendar) (plans []OptionPlan) {
+	all := maps.Clone(is)
+	maps.Copy(all, was)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		before, had := was[name]
+		now, has := is[name]
+		if had == has && reflect.DeepEqual(before, now) {
+			continue
+		}
+		p := OptionPlan{Name: "calendar " + name}
+		if had {
+			p.Was = calendarText(before)
+		}
+		if has {
+			p.Is = calendarText(now)
+		}
+		if p.Was == p.Is {
+			p.Is = "its files have other days"
+		}
+		plans = append(plans, p)
+	}
+	return plans
+}
+
+// calendarText returns a calendar as JSON, without the days of its files.
+func calendarText(c rule.Calendar) string {
+	c.Holidays = slices.Clone(c.Holidays)
+	for _, f := range c.Files {
+		c.Holidays = append(c.Holidays, fmt.Sprintf("%s of file %s", spoken.Count(len(f.Days), "day", "days"), f.Name))
+	}
+	c.Files = nil
+	text, _ := json.Marshal(c) // never fails
+	return string(text)
 }
 
 // definitionOf returns the JSON of column definition.
@@ -193,7 +232,7 @@ func (s *Store) Recorded(ctx context.Context, is rule.Applied) (steps []string, 
 func sameTimes(was, is rule.Applied) map[string]bool {
 	was, is = plain(was), plain(is)
 	clock := func(a rule.Applied) any {
-		return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Pause, a.Facts.Zone, a.Calendars}
+		return []any{a.Facts.Since, a.Facts.Changed, a.Facts.Pause, a.Facts.Zone, a.Facts.Timezone, a.Calendars}
 	}
 	if !reflect.DeepEqual(clock(was), clock(is)) {
 		return nil

@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -75,6 +76,9 @@ func (d decider) decide(r row) decision {
 		DoneAt: r.doneAt, Paused: r.paused, Pauses: r.pauses,
 	}
 	is, err := d.Decide(read, memory, moment)
+	if _, unknown := errors.AsType[*rule.UnknownName](err); unknown && !r.waits {
+		return decision{fate: begin, at: d.now, came: d.now} // its check fails, and says which name it is
+	}
 	if err != nil || r.waits && !r.counts {
 		return decision{fate: leave}
 	}
@@ -110,7 +114,7 @@ func (d decider) unknown(r row) bool {
 	timing := d.Timing.For(r.held, nil)
 	for i, s := range d.Rule.Steps {
 		first, err := timing.Nth(i, r.since, 1)
-		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 {
+		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 || len(timing.Unknown()) > 0 {
 			return true
 		}
 	}

@@ -52,6 +52,7 @@ func (r *resolver) facts(ctx context.Context, u *understood) error {
 				if err != nil {
 					return err
 				}
+				r.local(at, text, e)
 				*field.into = append(*field.into, e)
 			}
 		}
@@ -83,7 +84,14 @@ func (r *resolver) facts(ctx context.Context, u *understood) error {
 
 // held asks what the expressions of steps mean that the data of a row hold.
 func (r *resolver) held(ctx context.Context, u *understood, reads *reading) error {
-	const span = "an interval, such as make_interval(days => hold_days)"
+	const span, name = "an interval, such as make_interval(days => hold_days)", "a text, the name of "
+	if zone := r.rule.TimezoneName; zone != "" {
+		e, err := r.expression(ctx, "timezone", zone, u, reads, isText, name+"a time zone")
+		if err != nil {
+			return err
+		}
+		u.Facts.Timezone = e
+	}
 	for i, step := range r.rule.Steps {
 		for _, of := range []struct {
 			name, text string
@@ -94,6 +102,7 @@ func (r *resolver) held(ctx context.Context, u *understood, reads *reading) erro
 			{"after", step.Interval, &u.Facts.After, isSpan, span},
 			{"every", step.EveryInterval, &u.Facts.Every, isSpan, span},
 			{"times", step.TimesCount, &u.Facts.Times, isCount, "a whole number"},
+			{"calendar", step.CalendarName, &u.Facts.Calendar, isText, name + "a calendar of the file"},
 		} {
 			if of.text == "" {
 				continue
@@ -149,6 +158,7 @@ func (r *resolver) changed(field string, names []string, u *understood, reads *r
 func isTruth(t expr.Type) bool { return t == expr.Truth }
 func isSpan(t expr.Type) bool  { return t == expr.Span }
 func isCount(t expr.Type) bool { return t == expr.Count }
+func isText(t expr.Type) bool  { return t == expr.Text }
 func isDone(t expr.Type) bool  { return t == expr.Truth || t.When() }
 
 // parts divides a condition, so that what the row alone says is told apart from what must be looked up.
@@ -296,7 +306,7 @@ func (r *resolver) expression(
 			"make it a stored column", c.Name, c.Virtual.String)
 		return e, nil
 	case strings.HasPrefix(field, "payload"): // no trigger reads it
-	case repeats(field): // no trigger computes it
+	case r.isChecked(field): // no trigger computes it
 		reads.asks = append(reads.asks, found.Columns...)
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
@@ -311,9 +321,27 @@ func (r *resolver) expression(
 	return e, nil
 }
 
-// repeats reports whether a field says how a step repeats.
-func repeats(field string) bool {
-	return strings.HasSuffix(field, ".every") || strings.HasSuffix(field, ".times")
+// isChecked reports whether checks alone compute a field, and no trigger: how a step repeats, its calendar and its
+// clocks, and a delay that counts by clocks that the data of the row name.
+func (r *resolver) isChecked(field string) bool {
+	step, of, _ := strings.Cut(field, ".")
+	return strings.HasPrefix(step, "steps[") && (of != "after" || r.rule.TimezoneName != "") || field == "timezone"
+}
+
+// local refuses a value without a time zone if the data of a row name the zone: SQL would have to read it by the clocks
+// of each row.
+func (r *resolver) local(field, text string, e expr.Expr) {
+	if r.rule.TimezoneName == "" || e.Type != expr.Local && e.Type != expr.Date {
+		return
+	}
+	enclosed := func(text string) string {
+		if sqltext.IsPlainName(text) {
+			return text
+		}
+		return "(" + text + ")"
+	}
+	r.wrong(field, "%s has no time zone, and each row has a zone of its own: write %s::timestamp at time zone %s", text,
+		enclosed(text), enclosed(r.rule.TimezoneName))
 }
 
 // alias returns the name by which the server calls the row in an expression.
@@ -360,6 +388,8 @@ func hint(field, text, found string) string {
 	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
 	texts := found == "text" || strings.HasPrefix(found, "character")
 	switch {
+	case strings.HasSuffix(field, ".calendar") || field == "timezone":
+		return fmt.Sprintf(". Write (%s)::text", text)
 	case strings.HasPrefix(field, "where") && number:
 		return fmt.Sprintf(". For a flag write %s = 1", text)
 	case strings.HasPrefix(field, "where") && texts:

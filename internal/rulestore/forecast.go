@@ -18,8 +18,6 @@ type StepForecast struct {
 	When string `json:"when"`
 	// Does says what the step does, such as "event order.late".
 	Does string `json:"does"`
-	// Timezone is the zone of the rule, or else that of the step's calendar. Empty: UTC.
-	Timezone string `json:"timezone"`
 	// Rows is for how many rows the step will fire. Of a step that repeats, the next time counts.
 	Rows int64 `json:"rows"`
 	// Fired is for how many rows the step has fired.
@@ -35,7 +33,9 @@ type StepForecast struct {
 // FiringSlot is the number of rows for which a step fires in a slot.
 type FiringSlot struct {
 	Slot time.Time `json:"slot"` // UTC
-	Rows int64     `json:"rows"` // for which the step fires
+	// Timezone is the zone of the rule or of the rows, or else that of the step's calendar. Empty: UTC.
+	Timezone string `json:"timezone"`
+	Rows     int64  `json:"rows"` // for which the step fires
 }
 
 // maxForecastKeys bounds StepForecast.Keys.
@@ -50,20 +50,26 @@ type forecast struct {
 // stepCount counts what a step will do.
 type stepCount struct {
 	fired, leftOut int64
-	slots          map[time.Time]int64
+	slots          map[zoned]int64
 	first          []firing // the first firings, at most maxForecastKeys
+}
+
+// zoned is a slot, and a zone whose clocks count for rows.
+type zoned struct {
+	slot time.Time
+	zone string
 }
 
 // firing says that a step fires for a row.
 type firing struct {
-	slot time.Time
-	key  string
+	zoned
+	key string
 }
 
 func newForecast(r rule.Applied) *forecast {
 	f := &forecast{rule: r, steps: make([]stepCount, len(r.Rule.Steps))}
 	for i := range f.steps {
-		f.steps[i].slots = map[time.Time]int64{}
+		f.steps[i].slots = map[zoned]int64{}
 	}
 	return f
 }
@@ -103,13 +109,26 @@ func (f *forecast) row(d decider, r row, what decision) {
 		at, will := fires[i]
 		switch {
 		case will && (r.doneAt.IsZero() || r.doneAt.After(at)):
-			c.fire(firing{at, r.key})
+			c.fire(firing{zoned{at, f.zone(i, r.held)}, r.key})
 		case memory.Fired[s.Name].Number > 0:
 			c.fired++
 		case leftOut[i] && !will:
 			c.leftOut++
 		}
 	}
+}
+
+// zone returns the zone whose clocks count for a row.
+func (f *forecast) zone(step int, held []expr.Held) string {
+	calendar := f.rule.Rule.Steps[step].Calendar
+	zone := cmp.Or(f.rule.Rule.Timezone, f.rule.Calendars[calendar].Timezone)
+	if f.rule.Rule.TimezoneName != "" && len(held) > 0 && held[0].Timezone != nil {
+		return *held[0].Timezone
+	}
+	if zone == "" && step < len(held) && held[step].Calendar != nil {
+		return f.rule.Calendars[*held[step].Calendar].Timezone
+	}
+	return zone
 }
 
 // named returns the indexes of the steps with names, which may be those of repetitions.
@@ -164,7 +183,7 @@ func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires 
 
 // fire counts a row for which the step fires.
 func (c *stepCount) fire(f firing) {
-	c.slots[f.slot]++
+	c.slots[f.zoned]++
 	i, _ := slices.BinarySearchFunc(c.first, f, func(a, b firing) int {
 		return cmp.Or(a.slot.Compare(b.slot), cmp.Compare(len(a.key), len(b.key)), cmp.Compare(a.key, b.key))
 	})
@@ -181,15 +200,15 @@ func (f *forecast) list() []StepForecast {
 		s := f.rule.Rule.Steps[i]
 		list[i] = StepForecast{
 			Step: s.Name, When: s.When(), Does: s.Does(), Fired: c.fired, LeftOut: c.leftOut,
-			Timezone: cmp.Or(f.rule.Rule.Timezone, f.rule.Calendars[s.Calendar].Timezone),
-			Keys:     make([]string, len(c.first)), Slots: []FiringSlot{},
+			Keys: make([]string, len(c.first)), Slots: []FiringSlot{},
 		}
 		for n, first := range c.first {
 			list[i].Keys[n] = first.key
 		}
-		for _, slot := range slices.SortedFunc(maps.Keys(c.slots), time.Time.Compare) {
-			list[i].Rows += c.slots[slot]
-			list[i].Slots = append(list[i].Slots, FiringSlot{slot, c.slots[slot]})
+		inOrder := func(a, b zoned) int { return cmp.Or(a.slot.Compare(b.slot), cmp.Compare(a.zone, b.zone)) }
+		for _, z := range slices.SortedFunc(maps.Keys(c.slots), inOrder) {
+			list[i].Rows += c.slots[z]
+			list[i].Slots = append(list[i].Slots, FiringSlot{z.slot, z.zone, c.slots[z]})
 		}
 	}
 	return list

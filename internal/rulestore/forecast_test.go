@@ -108,7 +108,7 @@ func TestAForecastNamesTheFirstKeysAndTheZone(t *testing.T) {
 	if got, want := strings.Join(f[0].Keys, " "), "1 2 3 4 5"; got != want || f[0].Rows != 250 {
 		t.Errorf("keys %s of %d rows, want %s", got, f[0].Rows, want)
 	}
-	if f[0].Timezone != "" || f[1].Timezone != "Asia/Tokyo" || f[1].Does != "sql select $key" || f[1].When != "after 3 business days" {
+	if f[0].Slots[0].Timezone != "" || f[1].Slots[0].Timezone != "Asia/Tokyo" || f[1].Does != "sql select $key" || f[1].When != "after 3 business days" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -1,10 +1,12 @@
 package rulestore
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -74,12 +76,17 @@ type RulePlan struct {
 	Unstarted int64 `json:"unstarted"`
 	// Paused is the number of rows whose clocks stand still. What their steps will do is not known.
 	Paused int64 `json:"paused"`
+	// Unknown is the number of rows whose data name no calendar of the file, or no time zone: their checks fail.
+	Unknown int64 `json:"unknown"`
+	// Names has up to five such names, those of the most rows first.
+	Names []NameCount `json:"names"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots"`
 	// Forecast says what each step will do. Empty for an Apply.
 	Forecast []StepForecast `json:"forecast"`
 
 	slots    map[time.Time]int64
+	names    map[nameOf]int64
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
@@ -103,6 +110,7 @@ func (p RulePlan) MarshalJSON() ([]byte, error) {
 	type fields RulePlan
 	p.Warnings, p.Unseen, p.Triggers = orEmpty(p.Warnings), orEmpty(p.Unseen), orEmpty(p.Triggers)
 	p.Steps, p.Options, p.Slots, p.Forecast = orEmpty(p.Steps), orEmpty(p.Options), orEmpty(p.Slots), orEmpty(p.Forecast)
+	p.Names = orEmpty(p.Names)
 	return json.Marshal(fields(p))
 }
 
@@ -122,6 +130,34 @@ type SlotCount struct {
 	// job it is an estimate. Null: it was not counted, for an Apply or after the first 100 slots.
 	Waiting *int64 `json:"waiting"`
 }
+
+// NameCount is a name that the data of rows hold and that is not known.
+type NameCount struct {
+	// Field is timezone, or that of the calendar of a step, such as steps[1].calendar.
+	Field string  `json:"field"`
+	Name  *string `json:"name"` // null: the rows name none
+	Rows  int64   `json:"rows"` // with this name
+}
+
+// String returns the name behind its field.
+func (n NameCount) String() string {
+	if n.Name == nil {
+		return n.Field + " null"
+	}
+	return fmt.Sprintf("%s %q", n.Field, *n.Name)
+}
+
+// nameOf is a name that is not known, and its field. One that is not there is null.
+type nameOf struct {
+	field, name string
+	there       bool
+}
+
+const (
+	mostNames    = 5    // of RulePlan.Names
+	mostCounted  = 1000 // names that are told apart
+	longestKnown = 100  // bytes of a name by which it is told apart
+)
 
 // besideSlots is for how many slots of a rule Plan counts what waits in them already.
 const besideSlots = 100
@@ -165,6 +201,9 @@ func (p *RulePlan) count(next page) {
 		if r.paused {
 			p.Paused++
 		}
+		if r.counts {
+			p.countNames(next.decider.Timing.For(r.held, nil).Unknown())
+		}
 		switch what.fate {
 		case begin:
 			p.Begin++
@@ -180,10 +219,26 @@ func (p *RulePlan) count(next page) {
 	}
 }
 
+// countNames adds the names of a row that are not known.
+func (p *RulePlan) countNames(list []*rule.UnknownName) {
+	if len(list) > 0 {
+		p.Unknown++
+	}
+	for _, u := range list {
+		name := nameOf{field: u.Field, there: u.Name != nil}
+		if u.Name != nil {
+			name.name = strings.ToValidUTF8((*u.Name)[:min(len(*u.Name), longestKnown)], "")
+		}
+		if _, counted := p.names[name]; counted || len(p.names) < mostCounted {
+			p.names[name]++
+		}
+	}
+}
+
 // reset forgets what was counted.
 func (p *RulePlan) reset() {
 	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Unstarted, p.Paused, p.Refused = 0, 0, 0, 0, 0, 0, 0, false
-	p.slots, p.Slots = map[time.Time]int64{}, nil
+	p.slots, p.Slots, p.Unknown, p.names, p.Names = map[time.Time]int64{}, nil, 0, map[nameOf]int64{}, nil
 }
 
 // close fills in what follows from the numbers.
@@ -193,6 +248,16 @@ func (p *RulePlan) close() {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never "+
 			"fire for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
 	}
+	for name, rows := range p.names {
+		p.Names = append(p.Names, NameCount{name.field, nil, rows})
+		if name.there {
+			p.Names[len(p.Names)-1].Name = &name.name
+		}
+	}
+	slices.SortFunc(p.Names, func(a, b NameCount) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
+	})
+	p.Names = p.Names[:min(len(p.Names), mostNames)]
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
 		p.Slots = append(p.Slots, SlotCount{Slot: slot, Rows: p.slots[slot]})
 	}

@@ -115,7 +115,8 @@ func (w *walk) checkDelays(r row) error {
 		if s.Interval == "" {
 			continue
 		}
-		if _, err := timing.Nth(i, r.since, 1); err != nil {
+		_, err := timing.Nth(i, r.since, 1)
+		if _, unknown := errors.AsType[*rule.UnknownName](err); err != nil && !unknown {
 			return w.rule.Rule.Problem(fmt.Sprintf("steps[%d].after", i+1), "row %s: %v", r.key, err)
 		}
 	}
@@ -140,7 +141,7 @@ type found struct {
 	left      sql.NullTime   // steps before it were left out when one fired
 	came      sql.NullString
 	doneAt    sql.NullTime
-	held      []sql.NullInt64
+	held      []sql.NullString
 	paused    sql.NullBool
 	pauses    pq.Int64Array // see rule.Pauses
 	read      sql.NullInt64

@@ -90,6 +90,7 @@ func TestARowThatCannotBeComputedIsNamedWithItsExpression(t *testing.T) {
 		"since: placed_at":         {"since: [placed_at, note::timestamptz]", "line 6: rule order.unshipped: since[2]: it cannot be computed for row 77: 'soon' is not of type timestamp with time zone"},
 		"done: shipped_at":         {"done: (select p.paid_at from shop.payments p where p.order_id = orders.id)", "line 7: rule order.unshipped: done: it cannot be computed for row 77: the subquery finds several rows"},
 		"where: channel <> 'test'": {"where: 1 / hold_days > 0 and channel <> 'test'", "line 8: rule order.unshipped: where: it cannot be computed for row 77: it divides by zero"},
+		"key: id":                  {"key: id\n    timezone: {name: (3 / hold_days)::text}", "line 6: rule order.unshipped: timezone: it cannot be computed for row 77: it divides by zero"},
 		"after: 2d, ":              {`after: 2d, every: {interval: "make_interval(days => 3 / hold_days)"}, `, "line 10: rule order.unshipped: steps[1].every: it cannot be computed for row 77: it divides by zero"},
 		"after: 2d,":               {`after: 2d, every: 1d, times: {count: "3 / hold_days"},`, "line 10: rule order.unshipped: steps[1].times: it cannot be computed for row 77: it divides by zero"},
 		"{after: 2d,":              {`{after: {interval: "make_interval(days => 3 / hold_days)"},`, "line 10: rule order.unshipped: steps[1].after: it cannot be computed for row 77: it divides by zero"},

@@ -19,7 +19,7 @@ import (
 // functions and operators are qualified. Columns have no qualifier.
 type Applied struct {
 	Rule Rule `json:"rule"`
-	// Calendars has the calendars that the steps of Rule name.
+	// Calendars has the calendars that the steps of Rule name, and all of the file if the data of a row name one.
 	Calendars map[string]Calendar `json:"calendars,omitempty"`
 	// Relation is the table, with its schema, quoted where SQL needs it.
 	Relation string `json:"relation"`
@@ -38,7 +38,8 @@ type Applied struct {
 	// Reads has the columns that expressions read, as SQL, and those of Key.
 	Reads []string `json:"reads"`
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
-	// may take, and those that say how steps repeat. If one changes, the row is looked at again.
+	// may take, and those that say how steps repeat, and by which calendar and clocks. If one changes, the row is looked
+	// at again.
 	Asks []string `json:"asks,omitempty"`
 	// Looks has the columns of the row that expressions of Done read which look something up. If one changes, a row that
 	// has ended waits again, for the steps to come.

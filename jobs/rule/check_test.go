@@ -457,6 +457,43 @@ func TestAStatementGoesByTheClocksOfItsRule(t *testing.T) {
 	diff(t, []string{"Asia/Tokyo none"}, s.strings("select zone || ' ' || role from shop.recorded"))
 }
 
+// ofRow lets column customer name the zone of a row.
+func ofRow(a *rule.Applied) {
+	a.Rule.TimezoneName, a.Facts.Timezone = "customer", expr.Expr{SQL: "customer", Type: expr.Text}
+}
+
+func TestAStatementAndAMessageGoByTheClocksOfTheirRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.escalation (order_id bigint, since timestamp);
+		create table shop.recorded (zone text default current_setting('timezone'));
+		create function shop.record() returns trigger language plpgsql as $$ begin insert into shop.recorded default values; return null; end $$;
+		create trigger recorded after insert on prescient.rule_fired for each statement execute function shop.record()`)
+	s.apply(unshipped(ofRow, steps(rule.Step{
+		Name: "note", After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key, $since)",
+		Notify: notify("ops", "{{.key}} since {{.since}}", "", "09:00"),
+	})))
+	s.order(1, 2, 3, 4, 5)
+	s.exec(`update shop.orders set customer = (array['America/New_York', 'Asia/Tokyo', 'America/New_York', 'Mars', null])[id]`)
+	for _, key := range []string{"1", "2", "3", "4", "5"} {
+		s.waits(key, day(4))
+	}
+	s.run(day(4))
+	diff(t, []string{"1 2030-03-01 07:00", "2 2030-03-01 21:00", "3 2030-03-01 07:00"}, s.strings(`
+		select concat_ws(' ', order_id, to_char(since, 'YYYY-MM-DD HH24:MI')) from shop.escalation order by 1`))
+	diff(t, []string{"UTC"}, s.strings("select zone from shop.recorded"))
+	got := s.messages()
+	slices.Sort(got)
+	diff(t, []string{
+		"ops: 1 since 2030-03-01 07:00 EST <> false at 2030-03-05T14:00:00Z", "ops: 2 since 2030-03-01 21:00 JST <> false at 2030-03-06T00:00:00Z",
+		"ops: 3 since 2030-03-01 07:00 EST <> false at 2030-03-05T14:00:00Z",
+	}, got)
+	diff(t, []string{
+		`4 step note: timezone: customer is "Mars": unknown time zone Mars: use a name of the IANA database, such as Europe/Berlin`,
+		`5 step note: timezone: customer is null. Set it, or write a default, such as coalesce(customer, 'Europe/Berlin')`,
+	}, s.strings("select entity_key || ' ' || last_error from prescient.future_job order by entity_key"))
+}
+
 // As the trigger of a table does whose row the statement updates. The clock is the database's.
 func TestAStepThatMovesItsOwnRowIsOfTheCheckThatFiredIt(t *testing.T) {
 	t.Parallel()

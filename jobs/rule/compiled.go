@@ -29,7 +29,6 @@ type compiled struct {
 	// notify has the message of each step, recovered that of Rule.Recovered, and met that of Rule.Met. Nil: none.
 	notify         []*notifier
 	recovered, met *notifier
-	clocks         *clocks
 	// again tells that a step had fired for a row at its first check, see page.remember.
 	again atomic.Bool
 	pace  pace // of its statements
@@ -98,8 +97,5 @@ func compile(definition string) (*compiled, error) {
 	}
 	r.recovered = newNotifier(r.Rule.Recovered.Notify, overText)
 	r.met = newNotifier(r.Rule.Met.Notify, metText)
-	if r.clocks, err = clocksOf(r.Rule.Timezone); err != nil {
-		return nil, err
-	}
 	return r, nil
 }

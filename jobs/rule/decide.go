@@ -89,7 +89,8 @@ type Decision struct {
 	Next time.Time
 }
 
-// Decide decides about a row. Returns an error if nothing is left to do but a step whose instant cannot be computed.
+// Decide decides about a row. Returns an error if nothing is left to do but a step whose instant cannot be computed, or
+// if nothing is due and the error is an UnknownName, so that it is not told only after the steps to come.
 func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 	is.Over = over(m.Starts, row)
 	switch {
@@ -147,12 +148,12 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
 	}
 	is.Next = d.watch(row, m, at, is.Next, len(is.Due) > 0)
-	switch {
-	case !is.Next.IsZero():
-	case found.failed != nil && len(is.Due) == 0:
+	switch fails := found.unknown || found.failed != nil && is.Next.IsZero(); {
+	case fails && len(is.Due) == 0:
 		return is, found.failed
-	case found.failed != nil: // the next check fails
+	case fails: // the next check does
 		is.Next = d.Grid.Next(at.Begun)
+	case !is.Next.IsZero():
 	case d.rechecks():
 		is.Next = d.recheck(at)
 	default:
@@ -211,17 +212,33 @@ type occurrences struct {
 	fired   time.Time // the latest that has fired
 	next    time.Time // that may fire. Zero: there is none
 	failed  error     // says why the instants of some steps cannot be computed. They do not hold up the others
+	unknown bool      // one of them may be due, but for a name that is not known
 }
 
 // occurrences finds the occurrences of the steps. Of those of a step that have passed, only the last one may fire.
 //
 // If no step has passed, a first occurrence also counts as the next one if the step has fired, after a shorter delay.
 // Until then, triggers leave a row whose clock moves later to its check, so it needs one.
-func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (found occurrences) {
+func (d Decider) occurrences(row Row, m Memory, moment Moment, timing *Timing) (found occurrences) {
 	coming := time.Time{} // the earliest of the first occurrences that have not passed
 	for i, step := range d.Rule.Steps {
 		fired := m.Fired[step.Name].Number
-		last, next, err := timing.Around(i, row.Since, grid.Later(at.Begun, m.From.Add(-1)))
+		last, next, err := timing.Around(i, row.Since, grid.Later(moment.Begun, m.From.Add(-1)))
+		early := func() (at time.Time, later bool) { // the step never fires before
+			at = row.Since.Add(d.Timing.Earliest(i))
+			return at, step.Interval == "" && at.After(moment.Begun)
+		}
+		if _, unknown := errors.AsType[*UnknownName](err); unknown {
+			at, later := early()
+			switch {
+			case fired > 0 && !step.Repeats(): // it needs no time
+				continue
+			case later:
+				found.next = earlier(found.next, at)
+				continue
+			}
+			found.unknown = true
+		}
 		if err != nil {
 			found.failed = errors.Join(found.failed, fmt.Errorf("step %s: %w", step.Name, err))
 			continue
@@ -234,15 +251,14 @@ func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (foun
 			if first, _ := timing.Nth(i, row.Since, 1); first.Number > 0 {
 				found.first = earlier(found.first, first.At)
 			}
-			if fired > 0 && fired <= last.Number && step.Interval == "" { // the data may have moved the others since
+			if fired > 0 && fired <= last.Number && !d.Timing.varies(i) { // the data may have moved the others since
 				o, _ := timing.Nth(i, row.Since, fired)
 				found.fired = grid.Later(found.fired, o.At)
 			}
 		}
 		if next.Number == 1 {
-			// A clock that moves later may make the step earlier, until the instant before which it never fires.
-			if early := row.Since.Add(d.Timing.Earliest(i)); step.Interval == "" && early.After(at.Begun) {
-				next.At = early
+			if at, later := early(); later { // a clock that moves later may make the step earlier, until then
+				next.At = at
 			}
 			coming = earlier(coming, next.At)
 		}
@@ -257,7 +273,7 @@ func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (foun
 		found.next = earlier(found.next, coming)
 	}
 	found.due = slices.DeleteFunc(found.due, func(o Due) bool {
-		leaves := o.At.Before(found.fired) && d.Rule.Steps[o.Step].Interval == ""
+		leaves := o.At.Before(found.fired) && !d.Timing.varies(o.Step)
 		if leaves {
 			found.leftOut = append(found.leftOut, o)
 		}

@@ -280,12 +280,16 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 		return divide(err)
 	}
 	err := p.asRule(ctx, func() error {
+		zone := ""
 		for n, i := range rows {
 			if n > 0 && p.leave(began, rows[n:]) {
 				return nil
 			}
 			if err := p.look(ctx, rows[n:min(n+freshRows, len(rows))]); err != nil {
 				return divide(err)
+			}
+			if err := p.inZone(ctx, i, &zone); err != nil {
+				return err
 			}
 			for _, d := range p.turns[i].is.Due {
 				if p.results[i].Err != nil {
@@ -335,6 +339,16 @@ func (p *page) asRule(ctx context.Context, fn func() error) error {
 	const back = "select set_config('role', $1, true), set_config('timezone', $2, true)"
 	if _, err := p.tx.ExecContext(ctx, back, role, timezone); err != nil {
 		return fmt.Errorf("give back the role and the timezone of rule %s: %w", p.rule.Rule.Name, err)
+	}
+	return nil
+}
+
+// inZone lets statements go by the clocks that the data of a row name. zone is the name of the clocks by which they go.
+func (p *page) inZone(ctx context.Context, i int, zone *string) error {
+	if name := p.clocks(i).zone.String(); p.rule.Rule.TimezoneName != "" && name != *zone {
+		*zone = name
+		_, err := p.tx.ExecContext(ctx, "select set_config('timezone', $1, true)", name)
+		return err
 	}
 	return nil
 }

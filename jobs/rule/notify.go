@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // Notify is a message to people. The zero value sends none.
@@ -221,14 +222,13 @@ func parseDigest(text string) (*digest, error) {
 }
 
 // after returns the first instant after another one at which messages are sent.
-func (d digest) after(at time.Time, p *page) time.Time {
+func (d digest) after(at time.Time, g grid.Grid, c *clocks) time.Time {
 	switch {
 	case d.slot:
-		return p.grid.Floor(at).Add(p.grid.Width())
+		return g.Floor(at).Add(g.Width())
 	case d.every > 0:
 		return at.Truncate(d.every).Add(d.every)
 	}
-	c := p.rule.clocks
 	today := c.today(at)
 	if next := c.instant(today, d.clock); next.After(at) {
 		return next
@@ -284,7 +284,8 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	}
 	row := p.rows[i]
 	now := row.Slot.Add(row.Lateness)
-	values := p.values(data)
+	clocks := p.clocks(i)
+	values := values(data, clocks)
 	m := messageData{stepData: data}
 	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
 	m.HTML = n.htmlOf(values)
@@ -293,7 +294,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
 	}
 	if n.digest != nil {
-		m.SendAt = new(n.digest.after(now, p).UTC())
+		m.SendAt = new(n.digest.after(now, p.grid, clocks).UTC())
 	}
 	step := data.Step
 	if !over {
@@ -321,9 +322,17 @@ func messageID(rule, key string, since time.Time, step string) string {
 	return eventID(rule, key, since, "message\x00"+step) // no step has such a name
 }
 
-// values returns what templates know. Instants are by the clocks of the rule.
-func (p *page) values(data stepData) map[string]any {
-	at := func(t time.Time) string { return message.At(t, p.rule.clocks.zone) }
+// clocks returns the clocks that count for a row. A row that is over needs none, and gets UTC if its data name none.
+func (p *page) clocks(i int) *clocks {
+	if c, unknown := p.rule.timing.clocksFor(p.turns[i].seen.Held); unknown == nil {
+		return c
+	}
+	return p.rule.timing.clocks
+}
+
+// values returns what templates know. Instants are by clocks of the rule or of the row.
+func values(data stepData, c *clocks) map[string]any {
+	at := func(t time.Time) string { return message.At(t, c.zone) }
 	return map[string]any{
 		"rule": data.Rule, "step": data.Step, "entity": data.Entity, "key": data.Key, "since": at(data.Since),
 		"when": data.When, "number": data.Number, "at": at(data.At), "payload": columns(data.Payload),

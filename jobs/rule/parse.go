@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
 // The bounds of a file.
@@ -290,6 +291,12 @@ func (r *reader) one(node *yaml.Node) Rule {
 			}
 		case "since", "done", "where", "pause":
 			*lists[field] = r.expressions(p.value, field, rule.Lines)
+		case "timezone":
+			if p.value.Kind == yaml.MappingNode {
+				rule.TimezoneName = r.held(p.value, field, heldZone)
+				continue
+			}
+			fallthrough
 		default:
 			*texts[field] = strings.TrimSpace(r.text(p.value, field))
 		}
@@ -550,7 +557,7 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	case len(first) == 2:
 		r.wrong(node.Line, path(at, "before"), "a step has either after or before")
 	}
-	if len(first) != 1 || !read || !whole && s.business() && s.Calendar == "" {
+	if len(first) != 1 || !read || !whole && s.business() && s.Calendar+s.CalendarName == "" {
 		s.After = unread
 	}
 	return s
@@ -599,6 +606,8 @@ func (r *reader) fromData(s *Step, node *yaml.Node, name, at string) bool {
 		s.EveryInterval = r.held(node, at, heldInterval)
 	case "times":
 		s.TimesCount = r.held(node, at, heldCount)
+	case "calendar":
+		s.CalendarName = r.held(node, at, heldCalendar)
 	default:
 		return false
 	}
@@ -620,7 +629,26 @@ var (
 	heldCount = holds{"count", "max_nags", func(text string) (string, bool) {
 		return text, digits.MatchString(text)
 	}}
+	heldCalendar = holds{"name", "region", literal}
+	heldZone     = holds{"name", "customer_tz", func(text string) (string, bool) {
+		name, is := literal(text)
+		if _, err := crontab.Zone("", text); err == nil && strings.Contains(text, "/") {
+			return text, true
+		}
+		return name, is
+	}}
 )
+
+// literal returns the text of an expression of SQL that is nothing else.
+func literal(text string) (value string, ok bool) {
+	found := literalText.FindStringSubmatch(text)
+	if found == nil {
+		return "", false
+	}
+	return found[1], true
+}
+
+var literalText = regexp.MustCompile(`^'([^']+)'$`)
 
 // held reads a value that the data of a row hold.
 func (r *reader) held(node *yaml.Node, at string, h holds) (text string) {

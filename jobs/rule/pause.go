@@ -124,7 +124,7 @@ func (t *Timing) Used(step int, since, at time.Time) string {
 func (r *compiled) used(row Row, fired map[string]Occurrence) (list []string) {
 	timing := r.timing.For(row.Held, row.Pauses)
 	for i, step := range r.Rule.Steps {
-		if fired[step.Name].Number == 0 && step.Before == (Delay{}) {
+		if fired[step.Name].Number == 0 && step.Before == (Delay{}) && timing.steps[i].unknown == nil {
 			list = append(list, fmt.Sprintf("%s %s", step.Name, timing.Used(i, row.Since, pausedSince(row.Pauses))))
 		}
 	}

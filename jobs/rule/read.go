@@ -92,7 +92,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 			var s seen
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
-			var held []sql.NullInt64
+			var held []sql.NullString
 			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&held), &payload, &s.large, &s.start, &s.Paused)
 			s.Key, s.There, s.Held, s.DoneAt = *key, true, expr.ReadHeld(held), doneAt.Time
 			s.Counts, s.Since = since.Valid, since.Time.UTC()

@@ -87,8 +87,10 @@ type Rule struct {
 	// end it. Defaults to 5 minutes, and to never with Also.
 	Recheck Delay `json:"recheck,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
-	// UTC.
-	Timezone string `json:"timezone,omitempty"`
+	// UTC. TimezoneName does so for a row whose data hold the name, as SQL of type text. If it is null, or no zone has the
+	// name, the check of the row fails. At most one is set.
+	Timezone     string `json:"timezone,omitempty"`
+	TimezoneName string `json:"timezone_name,omitempty"`
 	// Steps fire if the row is not done in time, the earliest first. There is at least one.
 	Steps []Step `json:"steps"`
 	// Overdue says what becomes of steps that have passed when a row comes to the rule.

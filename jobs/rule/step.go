@@ -36,12 +36,14 @@ type Step struct {
 	// is done. If it is less than 1, the step does not fire.
 	Times      int    `json:"times,omitempty"`
 	TimesCount string `json:"times_count,omitempty"`
-	// Calendar names the calendar of a delay in business time.
-	Calendar string `json:"calendar,omitempty"`
+	// Calendar names the calendar of a delay in business time. CalendarName does so for a row whose data hold the name, as
+	// SQL of type text. If it is null, or no calendar has the name, the check of the row fails. At most one is set.
+	Calendar     string `json:"calendar,omitempty"`
+	CalendarName string `json:"calendar_name,omitempty"`
 	// Event is the type of an event to publish.
 	Event string `json:"event,omitempty"`
-	// SQL is a statement to execute in the transaction that records the check, in the zone of the rule. $key, $since,
-	// $now, $step, $number and $payload stand for values.
+	// SQL is a statement to execute in the transaction that records the check, in the zone of the rule or of the row.
+	// $key, $since, $now, $step, $number and $payload stand for values.
 	SQL string `json:"sql,omitempty"`
 	// Job is a job to enqueue for the same entity.
 	Job string `json:"job,omitempty"`

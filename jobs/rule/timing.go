@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -18,7 +19,9 @@ var ErrNoWork = errors.New("the calendar has too little working time")
 // Timing computes when the steps of a rule fire: a step is a function from an instant from which delays
 // count to the times at which it fires. It is safe for concurrent use.
 type Timing struct {
-	steps []*stepTiming
+	steps  []*stepTiming
+	clocks *clocks  // of the rule. If the data of a row name the zone, they stand for those of any zone
+	zone   heldName // of the zone. The zero value: the data do not name it
 }
 
 // Occurrence is one of the times at which a step fires for a row.
@@ -28,16 +31,32 @@ type Occurrence struct {
 	At     time.Time // UTC
 }
 
-// NewTiming returns the timing of a rule. calendars has at least those that its steps name.
+// NewTiming returns the timing of a rule. calendars has at least those that its steps name. If the data of rows name the
+// calendar of a step, it has all that they may name.
 func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	zone, err := clocksOf(r.Timezone)
 	if err != nil {
 		return nil, fmt.Errorf("timezone: %w", err)
 	}
+	t := &Timing{clocks: zone}
+	if r.TimezoneName != "" {
+		t.clocks, t.zone = anyClocks(), heldName{field: "timezone", sql: r.TimezoneName, such: "Europe/Berlin"}
+	}
 	known := map[string]*calendar{}
-	t := &Timing{}
+	find := func(i int, name string) (*calendar, error) {
+		c, found := calendars[name]
+		switch {
+		case !found:
+			return nil, fmt.Errorf("step %d: there is no calendar %q", i+1, name)
+		case known[name] == nil:
+			if known[name], err = c.compile(); err != nil {
+				return nil, fmt.Errorf("calendar %s: %w", name, err)
+			}
+		}
+		return known[name], nil
+	}
 	for i, s := range r.Steps {
-		timing := &stepTiming{clocks: zone, first: s.After.move(1), every: s.Every.move(1), limit: maxTimes}
+		timing := &stepTiming{clocks: t.clocks, first: s.After.move(1), every: s.Every.move(1), limit: maxTimes}
 		timing.interval, timing.paced, timing.counted = s.Interval != "", s.EveryInterval != "", s.TimesCount != ""
 		if s.Before != (Delay{}) {
 			timing.first = s.Before.move(-1)
@@ -53,17 +72,23 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 				return nil, fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		if s.Calendar != "" || s.business() {
-			c, found := calendars[s.Calendar]
-			if !found {
-				return nil, fmt.Errorf("step %d: there is no calendar %q", i+1, s.Calendar)
+		switch {
+		case s.CalendarName != "":
+			names := slices.Sorted(maps.Keys(calendars))
+			if len(names) == 0 {
+				return nil, fmt.Errorf("step %d: there are no calendars", i+1)
 			}
-			if known[s.Calendar] == nil {
-				if known[s.Calendar], err = c.compile(); err != nil {
-					return nil, fmt.Errorf("calendar %s: %w", s.Calendar, err)
+			timing.named = heldName{field: fmt.Sprintf("steps[%d].calendar", i+1), sql: s.CalendarName, such: names[0]}
+			timing.calendars = map[string]*calendar{}
+			for _, name := range names {
+				if timing.calendars[name], err = find(i, name); err != nil {
+					return nil, err
 				}
 			}
-			timing.calendar = known[s.Calendar]
+		case s.Calendar != "" || s.business():
+			if timing.calendar, err = find(i, s.Calendar); err != nil {
+				return nil, err
+			}
 		}
 		timing.earliest = sync.OnceValue(timing.least)
 		t.steps = append(t.steps, timing)
@@ -77,17 +102,20 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 // between two times is null, or not longer than nothing, fires once. Without a number of times, it fires until the row
 // is done.
 //
+// A step whose calendar or clocks the data name has no time if the name is not known: an UnknownName is the error.
+//
 // A pause moves what comes after it later. While it lasts, such a time does not exist. A time of day is then the first
 // one that clocks show outside of a pause.
 func (t *Timing) For(list []expr.Held, pauses []Pause) *Timing {
-	holds := func(s *stepTiming) bool { return s.interval || s.paced || s.counted }
-	if len(pauses) == 0 && !slices.ContainsFunc(t.steps, holds) {
+	holds := func(s *stepTiming) bool { return s.interval || s.paced || s.counted || s.calendars != nil }
+	if len(pauses) == 0 && t.zone.sql == "" && !slices.ContainsFunc(t.steps, holds) {
 		return t
 	}
-	of := &Timing{}
+	clocks, unknown := t.clocksFor(list)
+	of := &Timing{clocks: clocks}
 	for i, s := range t.steps {
 		step := *s
-		step.pauses = pauses
+		step.pauses, step.clocks, step.unknown = pauses, clocks, unknown
 		if holds(s) {
 			var h expr.Held
 			if i < len(list) {
@@ -103,7 +131,7 @@ func (t *Timing) For(list []expr.Held, pauses []Pause) *Timing {
 // Continued returns the timing for a row for which these occurrences of steps have fired last, by the names of the
 // steps. If the delays of a step that repeats have changed since then, its next times count from that occurrence.
 func (t *Timing) Continued(since time.Time, steps []Step, fired map[string]Occurrence) *Timing {
-	of := &Timing{steps: slices.Clone(t.steps)}
+	of := &Timing{steps: slices.Clone(t.steps), clocks: t.clocks}
 	for i, s := range t.steps {
 		last := fired[steps[i].Name]
 		if !steps[i].Repeats() || last.Number == 0 || last.At.IsZero() {
@@ -185,17 +213,26 @@ func (t *Timing) EarliestFrom(step int) time.Duration {
 	return least
 }
 
+// varies reports whether the data of a row decide when a step comes after since.
+func (t *Timing) varies(step int) bool {
+	s := t.steps[step]
+	return s.interval || s.calendars != nil || t.zone.sql != ""
+}
+
 // stepTiming is the timing of one step.
 type stepTiming struct {
-	*clocks            // of the rule
-	calendar *calendar // nil: the step has none
-	first    move      // from since to the first occurrence
-	interval bool      // the data hold the delay to the first occurrence; first is its lower bound
-	length   expr.Length
-	every    move // to the next one
-	paced    bool // the data hold every
-	limit    int  // the number of occurrences
-	counted  bool // the data hold limit
+	*clocks                        // of the rule, or of the row
+	calendar  *calendar            // nil: the step has none
+	calendars map[string]*calendar // that the data name; nil: they name none
+	named     heldName             // with calendars
+	unknown   *UnknownName         // why the step has no time for a row; nil: it has
+	first     move                 // from since to the first occurrence
+	interval  bool                 // the data hold the delay to the first occurrence; first is its lower bound
+	length    expr.Length
+	every     move // to the next one
+	paced     bool // the data hold every
+	limit     int  // the number of occurrences
+	counted   bool // the data hold limit
 	// last is the last occurrence that has fired, if it does not have the instant that it would have by the delays of
 	// now. Those after it count from it.
 	last     Occurrence
@@ -273,6 +310,9 @@ func again(l expr.Length, timed bool) (m move, repeats bool) {
 
 // hold takes the values that the data of a row hold.
 func (s *stepTiming) hold(h expr.Held) {
+	if s.calendars != nil && s.unknown == nil {
+		s.calendar, s.unknown = s.calendarFor(h.Calendar)
+	}
 	if s.counted && h.Times != nil {
 		s.limit = int(min(max(*h.Times, 0), maxTimes))
 	}
@@ -298,7 +338,10 @@ func (s *stepTiming) hold(h expr.Held) {
 // nth returns the instant of an occurrence. The first one counts from since. Those after it count from the first one,
 // or by months from since: a month after January 31, and two. Those after s.last count from it.
 func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
-	if n == s.last.Number {
+	switch {
+	case s.unknown != nil:
+		return since, s.unknown
+	case n == s.last.Number:
 		return s.last.At, nil
 	}
 	from, by := since, s.first
@@ -440,6 +483,13 @@ func (s *stepTiming) next(at time.Time) (time.Time, error) {
 func (s *stepTiming) least() time.Duration {
 	const month = 2_629_746 * time.Second
 	m := s.first
+	if m.business() && s.calendars != nil {
+		var all []time.Duration
+		for _, c := range s.calendars {
+			all = append(all, (&stepTiming{clocks: s.clocks, calendar: c, first: m}).least())
+		}
+		return slices.Min(all)
+	}
 	switch {
 	case m.workdays < 0 || m.work < 0:
 		return -s.calendar.farthest(-m.workdays, -m.work)

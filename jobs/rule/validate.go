@@ -64,7 +64,7 @@ func (r *Rule) complete() (errs []error) {
 		wrong("entity", "%s", problem)
 	}
 	if _, err := crontab.Zone("", r.Timezone); err != nil {
-		wrong("timezone", "%s", err)
+		wrong("timezone", "%s. For a name of the row write timezone: {name: %s}", err, r.Timezone)
 	}
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")
@@ -194,19 +194,24 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 			field, delay = "every", s.Every
 		}
 		_, found := calendars[s.Calendar]
+		none := s.Calendar+s.CalendarName == ""
 		switch {
-		case s.Interval != "" && s.Calendar != "" && !s.Every.Business():
+		case s.Interval != "" && !none && !s.Every.Business():
 			wrong("calendar", "an interval of the data takes no calendar: its days count by the clocks of timezone")
 			continue
-		case s.business() && s.Calendar == "":
+		case s.business() && none:
 			wrong(field, "a delay of %s needs a calendar: write calendar: and one of the file's calendars", delay)
-		case s.Calendar == "":
+		case none:
 		case !s.business() && delay.At == "":
 			wrong("calendar", "a delay of plain time, %s, takes no calendar", delay)
+		case s.CalendarName != "" && len(calendars) == 0:
+			wrong("calendar", "the file has no calendars that the data of a row could name")
+		case s.CalendarName != "":
 		case !found:
 			names := slices.Sorted(maps.Keys(calendars))
 			wrong("calendar", "there is no calendar %q in the file%s", s.Calendar,
-				cmp.Or(spoken.Meant(s.Calendar, names), others(names)))
+				cmp.Or(spoken.Meant(s.Calendar, names), others(names)+". For a name of the row write calendar: {name: "+
+					s.Calendar+"}"))
 		}
 		if s.Interval != "" {
 			continue
@@ -242,7 +247,7 @@ func (s Step) delay() (field string, d Delay) {
 func (s Step) kind() string {
 	_, d := s.delay()
 	unit, _ := d.kind()
-	return unit + " " + s.Calendar
+	return unit + " " + s.Calendar + s.CalendarName
 }
 
 // amount returns the delay of a step, in the unit of its kind. It is negative for a step before since.

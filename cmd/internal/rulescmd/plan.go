@@ -181,6 +181,10 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 		if r.Paused > 0 {
 			add("paused", "%d have clocks that stand still. Their steps have no slot until they go on", r.Paused)
 		}
+		if r.Unknown > 0 {
+			add("unknown names", "%d name no calendar of the file, or no time zone, and their checks fail until they do: %s",
+				r.Unknown, unknownNames(r.Names))
+		}
 		if r.Overdue > 0 {
 			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
 		}
@@ -195,11 +199,22 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 	return err
 }
 
+// unknownNames lists names that are not known.
+func unknownNames(names []rulestore.NameCount) string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = fmt.Sprintf("%s (%s)", n, spoken.Count(n.Rows, "row", "rows"))
+	}
+	return strings.Join(list, ", ")
+}
+
 // printForecast prints what the steps will do.
 func printForecast(p *output.Printer, steps []rulestore.StepForecast, show bounds) error {
 	var acts, slots []table.Row
 	var lines []string
-	zoned := slices.ContainsFunc(steps, func(s rulestore.StepForecast) bool { return s.Timezone != "" })
+	zoned := slices.ContainsFunc(steps, func(s rulestore.StepForecast) bool {
+		return slices.ContainsFunc(s.Slots, func(slot rulestore.FiringSlot) bool { return slot.Timezone != "" })
+	})
 	for _, s := range steps {
 		acts = append(acts, table.Row{
 			s.Step, s.Rows, s.LeftOut, s.Fired, strings.Join(s.Keys, ", "), brief(s.When), brief(s.Does),
@@ -229,9 +244,12 @@ func printForecast(p *output.Printer, steps []rulestore.StepForecast, show bound
 // firingRows returns the first slots in which a step fires, and one line for those after them. zoned tells that the
 // table has local times.
 func firingRows(s rulestore.StepForecast, most int, zoned bool) (rows []table.Row) {
-	zone, err := crontab.Zone("", s.Timezone)
-	if err != nil {
-		zone = time.UTC // the plan has refused the rule
+	local := func(slot rulestore.FiringSlot) string {
+		zone, err := crontab.Zone("", slot.Timezone)
+		if err != nil {
+			zone = time.UTC // no step fires by such clocks
+		}
+		return slot.Slot.In(zone).Format("Mon 2006-01-02 15:04 MST")
 	}
 	add := func(slot, local any, n int64) {
 		row := table.Row{s.Step, slot, local, n}
@@ -243,13 +261,11 @@ func firingRows(s rulestore.StepForecast, most int, zoned bool) (rows []table.Ro
 	shown := s.Slots[:min(len(s.Slots), most)]
 	left := s.Rows
 	for _, slot := range shown {
-		add(slot.Slot, slot.Slot.In(zone).Format("Mon 2006-01-02 15:04 MST"), slot.Rows)
+		add(slot.Slot, local(slot), slot.Rows)
 		left -= slot.Rows
 	}
 	if more := len(s.Slots) - len(shown); more > 0 {
-		last := s.Slots[len(s.Slots)-1].Slot
-		add(fmt.Sprintf("and %s later", spoken.Count(more, "slot", "slots")),
-			"to "+last.In(zone).Format("Mon 2006-01-02 15:04 MST"), left)
+		add(fmt.Sprintf("and %s later", spoken.Count(more, "slot", "slots")), "to "+local(s.Slots[len(s.Slots)-1]), left)
 	}
 	return rows
 }

@@ -283,6 +283,10 @@ func monthText(at time.Time) string { return at.Format("2006-01") }
 func (o *testOptions) printReport(r backtest.Report) error {
 	var totals, months, slots []table.Row
 	var lines []string
+	if r.Unknown > 0 {
+		lines = append(lines, fmt.Sprintf("%s left out: their data name no calendar of the file, or no time zone",
+			spoken.Count(r.Unknown, "row is", "rows are")))
+	}
 	for _, s := range append(r.Steps, r.Alternatives...) {
 		totals = append(totals, recordedRow(r, s.Recorded, stepRow(s)))
 	}

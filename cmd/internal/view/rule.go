@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type RuleStep struct {
 
 	EveryInterval string `json:"every_interval"` // the SQL of Every, if the data hold it; empty: they do not
 	TimesCount    string `json:"times_count"`    // the SQL of Times, if the data hold it; empty: they do not
+	CalendarName  string `json:"calendar_name"`  // the SQL of Calendar, if the data hold it; empty: they do not
 
 	// the type of the event; of event, sql, job and notify one is set, the others are empty
 	Event  string `json:"event"`
@@ -56,12 +58,14 @@ type RuleDetail struct {
 	Where   string   `json:"where"`    // empty: all rows
 	Pause   string   `json:"pause"`    // empty: the clock of a row never stands still
 	Payload []string `json:"payload"`  // the columns, and the expressions with their names
-	Zone    string   `json:"timezone"` // empty: UTC
+	Zone    string   `json:"timezone"` // empty: UTC, or as ZoneName says
 	Also    []string `json:"also"`     // other tables whose writes let a row be looked at, each with its column
 	Recheck string   `json:"recheck"`  // how often to look for a moved clock in other tables; empty: 5m, never with Also
 	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`  // cancel: at-once
+
+	ZoneName string `json:"timezone_name"` // the SQL of Zone, if the data hold it; empty: they do not
 
 	Recovered RuleAct           `json:"recovered"` // follows when a row is over for which a step has fired
 	Met       RuleAct           `json:"met"`       // follows when a row is done in time
@@ -109,7 +113,7 @@ func NewRule(s rulestore.Status) Rule {
 func newRuleStep(s rule.Step) RuleStep {
 	v := RuleStep{
 		Name: s.Name, When: s.When(), After: s.After.String(), Interval: s.Interval, Times: s.Times, Calendar: s.Calendar,
-		EveryInterval: s.EveryInterval, TimesCount: s.TimesCount,
+		EveryInterval: s.EveryInterval, TimesCount: s.TimesCount, CalendarName: s.CalendarName,
 		Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: s.Receiver, Text: s.Text, To: s.To, HTML: s.HTML, Digest: s.Digest,
 	}
 	if s.Interval != "" && s.After == (rule.Delay{}) {
@@ -121,10 +125,18 @@ func newRuleStep(s rule.Step) RuleStep {
 	if s.Every != (rule.Delay{}) {
 		v.Every = s.Every.String()
 	}
-	if s.Calendar != "" {
-		v.When += " of " + s.Calendar
+	if calendar := cmp.Or(s.Calendar, ofData(s.CalendarName)); calendar != "" {
+		v.When += " of " + calendar
 	}
 	return v
+}
+
+// ofData returns a name that the data of a row hold, as a file says it.
+func ofData(sql string) string {
+	if sql == "" {
+		return ""
+	}
+	return "{name: " + sql + "}"
 }
 
 // NewRuleDetail returns a rule with its numbers as JSON.
@@ -133,7 +145,7 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	v := RuleDetail{
 		Rule: NewRule(s), Key: r.Key.String(), Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Pause:   r.Pause.String(),
-		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
+		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, ZoneName: r.TimezoneName, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: newRuleAct(r.Recovered), Met: newRuleAct(r.Met),
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
@@ -172,7 +184,7 @@ func (r RuleDetail) Options() []Option {
 		{"where", r.Where},
 		{"pause", r.Pause},
 		{"payload", strings.Join(r.Payload, ", ")},
-		{"timezone", r.Zone},
+		{"timezone", cmp.Or(r.Zone, ofData(r.ZoneName))},
 		{"also", strings.Join(r.Also, ", ")},
 		{"recheck", r.Recheck},
 		{"overdue", r.Overdue},

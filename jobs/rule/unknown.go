@@ -1,0 +1,95 @@
+package rule
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/spoken"
+)
+
+// UnknownName is why a step has no time for a row: the data name no calendar of the file, or no time zone.
+type UnknownName struct {
+	// Field is timezone, or that of the calendar of a step, such as steps[1].calendar.
+	Field string
+	// Name is the name that the data hold. Nil: null.
+	Name *string
+
+	text, why string
+}
+
+// Error says what the row holds, and what to do.
+func (e *UnknownName) Error() string {
+	is := "null"
+	if e.Name != nil {
+		is = fmt.Sprintf("%.60q", *e.Name)
+	}
+	return fmt.Sprintf("%s: %s is %s%s", e.Field, e.text, is, e.why)
+}
+
+// heldName is a name that the data of a row hold.
+type heldName struct {
+	field, sql string
+	such       string // a name that is known
+}
+
+// unknown returns the error of a name, and why it is one.
+func (n heldName) unknown(name *string, why string) *UnknownName {
+	text := strings.Join(strings.Fields(n.sql), " ")
+	if len(text) > 60 {
+		text = "the name"
+	}
+	if name == nil {
+		why = fmt.Sprintf(". Set it, or write a default, such as coalesce(%s, '%s')",
+			strings.Replace(text, "the name", "...", 1), n.such)
+	}
+	return &UnknownName{Field: n.field, Name: name, text: text, why: why}
+}
+
+// calendarFor returns the calendar that the data of a row name.
+func (s *stepTiming) calendarFor(name *string) (*calendar, *UnknownName) {
+	if name != nil && s.calendars[*name] != nil {
+		return s.calendars[*name], nil
+	}
+	if name == nil {
+		return nil, s.named.unknown(nil, "")
+	}
+	names := slices.Sorted(maps.Keys(s.calendars))
+	return nil, s.named.unknown(name, ", and the file has no such calendar"+
+		cmp.Or(spoken.Meant(*name, names), others(names)+".")+" Correct the row, or add the calendar and apply the file")
+}
+
+// clocksFor returns the clocks that count for a row whose data hold these values, by step.
+func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
+	if t.zone.sql == "" {
+		return t.clocks, nil
+	}
+	var name *string
+	if len(list) > 0 {
+		name = list[0].Timezone
+	}
+	if name == nil {
+		return nil, t.zone.unknown(nil, "")
+	}
+	c, err := clocksOf(*name)
+	if *name == "" {
+		err = fmt.Errorf("it names no time zone: use a name of the IANA database, such as %s", t.zone.such)
+	}
+	if err != nil {
+		return nil, t.zone.unknown(name, ": "+err.Error())
+	}
+	return c, nil
+}
+
+// Unknown returns the names that the data of a row hold and that are not known. The timing is that of For.
+func (t *Timing) Unknown() (list []*UnknownName) {
+	for _, s := range t.steps {
+		if s.unknown != nil && !slices.Contains(list, s.unknown) {
+			list = append(list, s.unknown)
+		}
+	}
+	return list
+}
