@@ -150,7 +150,7 @@ type waiting struct {
 	kept    map[string]bool        // those of them that stay so when the row comes again: another step fired then
 	fired   map[string]int         // the last number, by step and start of the clock; "met" is one, too
 	last    map[string]time.Time   // when that was due
-	skipped map[string]int         // the same of steps that do not fire
+	skipped map[string]time.Time   // the last instant that an apply has left out, because a later one had fired
 	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
 	times   map[string][]time.Time // of steps, as far as they were computed
 	zone    string                 // of the rule when a step fired last
@@ -210,7 +210,7 @@ func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add
 func (m *model) of(r *theRule, key string) *waiting {
 	w := m.state[r.name][key]
 	if w == nil {
-		w = &waiting{fired: map[string]int{}, last: map[string]time.Time{}, skipped: map[string]int{}, left: map[string]time.Time{}, kept: map[string]bool{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
+		w = &waiting{fired: map[string]int{}, last: map[string]time.Time{}, skipped: map[string]time.Time{}, left: map[string]time.Time{}, kept: map[string]bool{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
 		m.state[r.name][key] = w
 	}
 	return w
@@ -299,7 +299,7 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 		}
 		n, at = i, next
 	}
-	found = n > 0 && w.mayFire(name(s, since), n, m.ceil(at))
+	found = n > 0 && m.mayFire(w, name(s, since), n, at)
 	if found && !m.ceil(at).After(w.came) {
 		switch r.overdue {
 		case "skip":
@@ -316,9 +316,10 @@ func (w *waiting) comes() {
 	maps.DeleteFunc(w.left, func(name string, _ time.Time) bool { return !w.kept[name] })
 }
 
-// mayFire reports whether a number of a step has not fired, and was not left out. slot is that of its instant.
-func (w *waiting) mayFire(name string, n int, slot time.Time) bool {
-	return n > w.fired[name] && n > w.skipped[name] && slot.After(w.horizon) && slot.After(w.left[name])
+// mayFire reports whether a number of a step has not fired, and its instant was not left out.
+func (m *model) mayFire(w *waiting, name string, n int, at time.Time) bool {
+	slot := m.ceil(at)
+	return n > w.fired[name] && at.After(w.skipped[name]) && slot.After(w.horizon) && slot.After(w.left[name])
 }
 
 // latest returns the step whose time was the latest of those that had passed when the row came.
@@ -396,7 +397,7 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 					if !ok {
 						break
 					}
-					if m.ceil(at).After(now) && w.mayFire(name(s, since), n, m.ceil(at)) {
+					if m.ceil(at).After(now) && m.mayFire(w, name(s, since), n, at) {
 						slot = m.ceil(at)
 						break
 					}
@@ -786,10 +787,11 @@ func (m *model) skipBefore(r *theRule, w *waiting, values row, now time.Time) {
 			continue
 		}
 		for n := 1; ; n++ {
-			if at, ok := m.at(r, w, s, values, since, n); !ok || !at.Before(fired) || m.ceil(at).After(now) {
+			at, ok := m.at(r, w, s, values, since, n)
+			if !ok || !at.Before(fired) || m.ceil(at).After(now) {
 				break
 			}
-			w.skipped[name(s, since)] = n
+			w.skipped[name(s, since)] = at
 		}
 	}
 }

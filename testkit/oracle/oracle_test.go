@@ -203,7 +203,7 @@ func (w *world) live(rows int) {
 	w.comparePast()
 	n, all := len(w.unsure), len(w.keys)*len(w.rules)
 	w.t.Logf("%d rows, of which the models do not know %d", all, n)
-	if n*2 > all {
+	if n*3 > all*2 {
 		w.t.Error("those are too many")
 	}
 }
