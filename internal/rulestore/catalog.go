@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,8 @@ type understood struct {
 	others []string
 	// looked has the tables that expressions look up.
 	looked []string
+	// plain tells that what the triggers compute depends on no setting of a session but the time zone.
+	plain bool
 }
 
 // errUndo rolls a transaction back that has done its work.
@@ -166,7 +169,9 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if key == nil {
 		return u, nil
 	}
+	u.plain = true
 	for _, c := range key {
+		u.plain = u.plain && plainKey.MatchString(c.Base)
 		u.Key, u.KeyType = append(u.Key, pq.QuoteIdentifier(c.Name)), append(u.KeyType, c.Base)
 		u.numbers = append(u.numbers, c.Number)
 	}
@@ -182,6 +187,9 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	}
 	return u, r.role(ctx, u)
 }
+
+// plainKey matches the types of keys whose texts depend on no setting of a session.
+var plainKey = regexp.MustCompile(`^(?:smallint|integer|bigint|numeric|uuid|boolean|text|character varying)\b`)
 
 // findTable finds the table that a field names, and refuses one that cannot have the triggers of a rule.
 func (r *resolver) findTable(ctx context.Context, field, name string, t *table) (found bool, err error) {

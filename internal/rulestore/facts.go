@@ -310,7 +310,7 @@ func (r *resolver) expression(
 		reads.asks = append(reads.asks, found.Columns...)
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
-		return e, r.refused(ctx, field, e, found.Type, *u)
+		return e, r.refused(ctx, field, e, found.Type, u)
 	case strings.HasPrefix(field, "since") || strings.HasPrefix(field, "steps"):
 		reads.asks = append(reads.asks, found.Columns...)
 	case strings.HasPrefix(field, "where"):
@@ -466,7 +466,7 @@ func (r *resolver) copyTable(ctx context.Context, t table) error {
 
 // refused refuses an expression that could run something else later, when a trigger computes it. A function of the copy
 // tells what it runs.
-func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u understood) error {
+func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u *understood) error {
 	function := "pg_temp." + exprName
 	refused, err := r.try(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
 		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, tableCopy, kind, e.SQL, u.Name()))
@@ -477,19 +477,21 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 		r.wrong(field, "the expression is about columns of the row: %s", refused.Message)
 		return nil
 	}
-	if r.store.client == nil { // without the schema of prescient
+	if r.store.client == nil { // without the schema of prescient, and no trigger is made
 		return r.undo(ctx)
 	}
 	var problem sql.NullString
+	var plain bool
 	args := []any{fmt.Sprintf("%s(%s)", function, tableCopy), nil}
 	if u.table.Roles {
 		args[1] = pg.Rules.In(r.store.schema)
 	}
-	if err := pg.One(ctx, r.tx, pg.RuleRefused.In(r.store.schema), args, &problem); err != nil {
+	if err := pg.One(ctx, r.tx, pg.RuleRefused.In(r.store.schema), args, &problem, &plain); err != nil {
 		return err
 	}
 	if problem.Valid {
 		r.wrong(field, "%s", problem.String)
 	}
+	u.plain = u.plain && plain
 	return r.undo(ctx)
 }

@@ -301,7 +301,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Sta
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
 	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rulesession.Function,
-		"{trigger_settings}", rulesession.Trigger)
+		"{trigger_settings}", rulesession.Trigger(u.plain))
 	return func(text pg.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
