@@ -82,8 +82,9 @@ func (p *RulePlan) compare(was Status, moved bool, key []string) error {
 
 // calendarPlans compares the calendars of two versions of a rule.
 func calendarPlans(was, is map[string]rule.Calendar) (plans []OptionPlan) {
-	all := maps.Clone(is)
+	all := map[string]rule.Calendar{}
 	maps.Copy(all, was)
+	maps.Copy(all, is)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		before, had := was[name]
 		now, has := is[name]

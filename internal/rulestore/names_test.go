@@ -49,6 +49,10 @@ func TestARowWaitsUntilItsCalendarAndZoneMayLetAStepFire(t *testing.T) {
 	if o := plan.Rules[0].Options; len(o) != 1 || o[0].Name != "calendar ae" || o[0].Is != `{"hours":"sat-sun 08:00-16:00"}` || o[0].Was != "" {
 		t.Errorf("%+v", o)
 	}
+	plan = s.plan(strings.Replace(named, "3 business days, calendar: {name: channel}", "5d", 1))
+	if o := plan.Rules[0].Options; len(o) != 2 || o[0].Name != "calendar de" || o[0].Is != "" || o[0].Was == "" {
+		t.Errorf("%+v", o)
+	}
 	plan = s.plan(strings.Replace(named, "mon-fri 08:00-16:00", "mon-fri 08:00-18:00", 1))
 	if o := plan.Rules[0].Options; len(o) != 1 || o[0].Name != "calendar us" || o[0].Is == o[0].Was || !plan.Changes() {
 		t.Errorf("%+v", o)
