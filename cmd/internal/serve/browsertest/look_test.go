@@ -207,20 +207,22 @@ func TestChartsReadAtEachWidthOfThePage(t *testing.T) {
 	}
 }
 
-func TestAClickOnABarLeadsToItsSlotsAndThenToASlot(t *testing.T) {
+func TestAClickOnABarOrACellLeadsToItsSlotsAndThenToASlot(t *testing.T) {
 	t.Parallel()
 	w := story.New(t, nil)
 	w.Live(12)
 	b := open(t, w)
 	b.login(story.ReadToken)
-	for _, path := range []string{"/?range=30d", "/job?name=order.unshipped&range=30d"} {
+	for path, leads := range map[string][]string{
+		"/?range=30d": {"from=", "/slot?at="}, "/job?name=order.unshipped&range=30d": {"from=", "/slot?at="}, "/ledger": {"/slot?at="},
+	} {
 		b.goes(path)
-		for _, want := range []string{"from=", "/slot?at="} {
+		for _, want := range leads {
 			bar := ask[[]float64](b, `(r => (r.scrollIntoView({block: "center"}), r = r.getBoundingClientRect(), [r.left + r.width / 2, r.top + r.height / 2]))(
-				[...document.querySelectorAll(".plot a rect.run")].sort((a, b) => b.getBoundingClientRect().height - a.getBoundingClientRect().height)[0])`)
+				[...document.querySelectorAll(".plot a rect.run, .heat a rect.heat-5")].sort((a, b) => b.getBoundingClientRect().height - a.getBoundingClientRect().height)[0])`)
 			b.follows(chromedp.MouseClickXY(bar[0], bar[1]))
 			if at := ask[string](b, `location.href`); !strings.Contains(at, want) {
-				t.Errorf("%s: a click on a bar leads to %s, want %s", path, at, want)
+				t.Errorf("%s: a click on a bar or a cell leads to %s, want %s", path, at, want)
 			}
 		}
 	}

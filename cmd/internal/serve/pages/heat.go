@@ -1,10 +1,9 @@
 package pages
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
@@ -12,25 +11,24 @@ import (
 )
 
 const (
-	heatLevels = 5
-	heatRow    = 20 // high, in pixels, as the labels beside it
-	heatCell   = 10 // wide, in units that stretch
+	heatLevels   = 5
+	heatRow      = 20 // high, in pixels, as the labels beside it
+	heatCellWide = 10 // in units that stretch
 )
 
 // heat is a picture of the ledger: a row for each day, and a cell for each slot. The more rows a
 // slot had, the darker its cell.
 type heat struct {
 	Width, Height int
-	Levels        []shape // cells by number of rows; 0: none
-	Missed        string  // cells with a missed slot, as the path of an SVG
-	Failed        string  // marks of cells with failed checks
+	Cells         []heatCell // of slots that have begun
 	Days          []heatDay
 }
 
-// shape is the cells of one colour as one path, because thousands of elements would be slow.
-type shape struct {
-	Level int
-	Path  string
+// heatCell is one cell. It leads to its slot, or to the chart of its slots.
+type heatCell struct {
+	bar
+	X, Y  int
+	Style string // missed, or the level of its rows
 }
 
 type heatDay struct {
@@ -40,39 +38,30 @@ type heatDay struct {
 }
 
 func newHeat(days []board.LedgerDay) heat {
-	var h heat
+	h := heat{Height: len(days) * heatRow}
 	var most int64
 	for _, d := range days {
-		h.Width = max(h.Width, len(d.Cells)*heatCell)
+		h.Width = max(h.Width, len(d.Cells)*heatCellWide)
 		for _, c := range d.Cells {
 			most = max(most, c.Checked)
 		}
 	}
-	levels := make([]strings.Builder, heatLevels+1)
-	var missed, failed strings.Builder
 	for row, d := range days {
 		wrong := false
 		for i, c := range d.Cells {
-			x, y := i*heatCell, row*heatRow
+			cell := heatCell{bar{c}, i * heatCellWide, row * heatRow, strconv.Itoa(heatLevel(c.Checked, most))}
 			switch {
 			case notRun(c):
-				wrong = true
-				fmt.Fprintf(&missed, "M%d %dh9v16h-9z", x, y+2)
-			case c.State == slots.StateDone || c.State == board.StateRunning:
-				fmt.Fprintf(&levels[heatLevel(c.Checked, most)], "M%d %dh9v16h-9z", x, y+2)
+				cell.Style = "missed"
+			case c.State != slots.StateDone && c.State != board.StateRunning:
+				continue
 			}
-			if c.Failed > 0 {
-				wrong = true
-				fmt.Fprintf(&failed, "M%d %dh9v5h-9z", x, y+13)
-			}
+			wrong = wrong || notRun(c) || c.Failed > 0
+			h.Cells = append(h.Cells, cell)
 		}
 		day, _ := time.Parse(time.DateOnly, d.Day)
 		h.Days = append(h.Days, heatDay{d.Day, day.Format("Mon Jan 2"), wrong})
 	}
-	for level := range levels {
-		h.Levels = append(h.Levels, shape{level, levels[level].String()})
-	}
-	h.Missed, h.Failed, h.Height = missed.String(), failed.String(), len(days)*heatRow
 	return h
 }
 

@@ -153,3 +153,35 @@ func TestAnOpenPageIsToldOfTheRangeThatItShows(t *testing.T) {
 		}
 	}
 }
+
+// A cell is passed over by the keyboard, which reaches the same slots through the links of the days.
+func TestEachCellOfTheHeatMapLeadsToItsSlotAsTheTableOfItsDayDoes(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.must(s.Ledger.Begin(t.Context(), s.Client.Grid().Floor(s.Now().Add(-3*24*time.Hour))))
+	slots := s.ran(15*time.Minute, 26*time.Hour, 50*time.Hour)
+	b := s.browser().login(story.ReadToken)
+	page := b.get("/ledger", http.StatusOK)
+	cells := bars(page)
+	for _, slot := range slots {
+		link := "/slot?at=" + url.QueryEscape(slot.Format(time.RFC3339))
+		if got, want := cells[link], slot.Format(time.RFC3339)+": run, 2 rows"; got != want {
+			t.Errorf("the cell of %s says %q, want %q", link, got, want)
+		}
+		s.has(b.get(link, http.StatusOK), "Slot "+slot.Format(time.RFC3339))
+	}
+	if most := 3*96 + 1; len(cells) < 96 || len(cells) > most {
+		t.Errorf("%d cells are links, want one for each slot that has begun, of at most %d", len(cells), most)
+	}
+	byKeyboard := map[string]bool{}
+	for _, m := range regexp.MustCompile(`<li><a href="(/ledger\?day=[^"]*)"`).FindAllStringSubmatch(page, -1) {
+		for _, m := range regexp.MustCompile(`<th scope="row"><a href="([^"]*)"`).FindAllStringSubmatch(b.get(m[1], http.StatusOK), -1) {
+			byKeyboard[html.UnescapeString(m[1])] = true
+		}
+	}
+	for link, says := range cells {
+		if !byKeyboard[link] {
+			t.Errorf("no table of a day leads to %s (%s)", link, says)
+		}
+	}
+}
