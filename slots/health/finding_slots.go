@@ -103,6 +103,7 @@ func stranded(r *Report, threshold float64) []Finding {
 	text := fmt.Sprintf("%s stranded in %s since %s: "+
 		"runners left before the end of a slot, or rows were committed after a slot was closed",
 		rows.Of("row is", "rows are"), spoken.Count(n, "slot", "slots"), r.since(first))
+	text += waited(list)
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) +
@@ -164,8 +165,19 @@ func overdue(r *Report, threshold float64) []Finding {
 	case len(left) > 0:
 		remedy = "catch-up"
 	}
-	return r.found(rows.N > 0, remedy, "%s for more than %s, the oldest since %s",
-		rows.Of("row has been due", "rows have been due"), seconds(threshold), r.since(oldest))
+	return r.found(rows.N > 0, remedy, "%s for more than %s, the oldest since %s%s",
+		rows.Of("row has been due", "rows have been due"), seconds(threshold), r.since(oldest),
+		waited(slices.Concat(left, running)))
+}
+
+// waited names the first slot whose rows have waited for a lock of another session, and that session.
+func waited(list []ledger.Trouble) string {
+	for _, t := range list {
+		if t.WaitedFor != "" {
+			return fmt.Sprintf("; rows of slot %s have waited for a lock of %s", clock(t.Slot), t.WaitedFor)
+		}
+	}
+	return ""
 }
 
 // keep returns the slots that a test accepts.

@@ -130,6 +130,8 @@ type Trouble struct {
 	State slots.State // slots.StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
 	Jobs  []JobCount  // its rows that are not of paused jobs
 	Live  int64       // runners that are at it
+	// WaitedFor is the session whose lock its rows have waited for; of several, the last. Empty: none.
+	WaitedFor string
 }
 
 // Claim is a runner's right to rows of an open slot.
@@ -169,7 +171,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 		var names pq.StringArray
 		var counts pq.Int64Array
 		var stopped pq.BoolArray
-		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &s.MoreMissed, &s.MoreOpen)
+		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &t.WaitedFor, &s.MoreMissed, &s.MoreOpen)
 		t.Slot = t.Slot.UTC()
 		for i, name := range names {
 			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: Count{counts[i], stopped[i]}})

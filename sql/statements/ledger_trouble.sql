@@ -1,7 +1,7 @@
 -- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
 -- opened), left open, or done but with rows of jobs that are not paused. counts: those rows by job. Counting
 -- stops at 100,000 rows in all, or 1,000 of each job in each slot: then stopped is true, and there
--- may be more. live: the runners at the slot.
+-- may be more. live: the runners at the slot. waited_for: the session whose lock its rows have waited for.
 -- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
 -- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
 -- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
@@ -148,6 +148,7 @@ select
         from prescient.slot_claim c
         where c.slot = s.slot and c.allocated_until >= clock_timestamp()
     ) as live,
+    coalesce((select r.waited_for from prescient.slot_run r where r.slot = s.slot), '') as waited_for,
     greatest(0, counted.missed - (select count(*) from empty) - (select count(*) from troubled where state is null)) as more,
     greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open
 from listed s

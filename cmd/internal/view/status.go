@@ -59,6 +59,8 @@ type Trouble struct {
 	Waiting int64     `json:"waiting"` // rows
 	Jobs    []Waiting `json:"jobs"`
 	AtLeast bool      `json:"at_least"` // counting stopped at waiting: there are that many or more
+	// the session whose lock its rows have waited for; empty: none
+	WaitedFor string `json:"waited_for"`
 
 	State slots.State `json:"-"`
 }
@@ -97,7 +99,7 @@ func newTrouble(list []ledger.Trouble, has func(job string) bool) []Trouble {
 	var views []Trouble
 	for _, t := range list {
 		n := t.Waiting()
-		views = append(views, Trouble{t.Slot, n.N, newWaiting(t.Jobs, has), n.AtLeast, t.State})
+		views = append(views, Trouble{t.Slot, n.N, newWaiting(t.Jobs, has), n.AtLeast, t.WaitedFor, t.State})
 	}
 	return views
 }

@@ -171,8 +171,8 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	args := []any{from, to, int64(span / time.Second)}
 	_, err = rows(ctx, r, pg.BoardCells, args, func(row *sql.Rows, c *counted) error {
 		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked,
-			&c.Failed, (*int64)(&c.Took))
-		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
+			&c.Failed, (*int64)(&c.Took), (*int64)(&c.waiting), &c.WaitedFor)
+		c.Slot, c.Took, c.waiting = c.Slot.UTC(), micros(int64(c.Took)), micros(int64(c.waiting))
 		opened[c.Slot] = *c
 		return err
 	})
@@ -190,7 +190,8 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 type counted struct {
 	Cell
 	opened, open, live int64
-	last               time.Time // slot that was opened
+	last               time.Time     // slot that was opened
+	waiting            duration.Text // Took of the slots that waited for a lock of another session
 }
 
 // cell returns the state of the slots of a cell. since is the beginning of the ledger.
@@ -207,6 +208,7 @@ func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, curr
 		c.Missed = max(0, over-c.opened)
 	}
 	c.TooLong = time.Duration(c.Took) > width
+	c.Took = max(c.Took, c.waiting)
 	switch {
 	case c.Missed > 0:
 		c.State = slots.StateMissed

@@ -58,9 +58,13 @@ type Cell struct {
 	Planned  int64         `json:"planned"`   // rows
 	Checked  int64         `json:"checked"`
 	Failed   int64         `json:"failed"`
-	Took     duration.Text `json:"took"`     // of the longest slot; so far, if it is open
-	TooLong  bool          `json:"too_long"` // that, or the forecast of it, is longer than the width
-	Forecast *Forecast     `json:"forecast"` // null: the slot has begun, or there is no forecast
+	Took     duration.Text `json:"took"` // of the longest slot; so far, if it is open
+	// TooLong is true if that, or the forecast of it, is longer than the width. Slots whose rows waited for a lock of
+	// another session do not count.
+	TooLong bool `json:"too_long"`
+	// WaitedFor is a session whose lock rows of the slots have waited for; empty: none.
+	WaitedFor string    `json:"waited_for"`
+	Forecast  *Forecast `json:"forecast"` // null: the slot has begun, or there is no forecast
 }
 
 // Forecast is the expectation of a coming slot.

@@ -171,6 +171,9 @@ func says(c board.Cell) string {
 	if c.TooLong && !over {
 		text += ", and does not end before the next begins"
 	}
+	if c.WaitedFor != "" {
+		text += ", rows waited for a lock of " + c.WaitedFor
+	}
 	if c.Late {
 		text += ", rows were left in it"
 	}

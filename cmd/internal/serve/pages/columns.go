@@ -107,17 +107,18 @@ func newAheadChart(all []board.Ahead, width time.Duration, now time.Time) *plot 
 // gauge compares a duration with the width of the slots, in thousandths of the longer one.
 type gauge struct {
 	Took, Width int
-	Over        bool
+	Over        bool // the slot was slow
 	Text        string
 }
 
-func newGauge(took, width time.Duration) gauge {
+// newGauge returns the gauge of a slot. One that waited for a lock of another session is not slow.
+func newGauge(took, width time.Duration, waited bool) gauge {
 	if width <= 0 {
 		return gauge{}
 	}
 	longest := max(took, width)
 	return gauge{
-		Took: max(2, int(1000*took/longest)), Width: int(1000 * width / longest), Over: took > width,
+		Took: max(2, int(1000*took/longest)), Width: int(1000 * width / longest), Over: took > width && !waited,
 		Text: fmt.Sprintf("%s of %s, %s", dur(took), dur(width), percent(int64(took), int64(width))),
 	}
 }

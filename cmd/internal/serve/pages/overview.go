@@ -277,8 +277,11 @@ func (v overviewPage) summary() string {
 		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")
 	}
 	for _, c := range v.Running {
-		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+
-			counted(c.Count(), "row waits", "rows wait")+" in it.")
+		text := "Slot " + v.clock(c.Slot) + " is being run; " + counted(c.Count(), "row waits", "rows wait") + " in it"
+		if c.WaitedFor != "" {
+			text += ", and waited for a lock of " + c.WaitedFor
+		}
+		said = append(said, text+".")
 	}
 	switch {
 	case next == nil || next.Forecast == nil:
@@ -385,6 +388,7 @@ func (b bar) Wrong() string {
 		{b.State == slots.StateOpen, "left open"},
 		{b.Late, "rows came late"},
 		{b.TooLong, "too long"},
+		{b.WaitedFor != "", "waited for a lock"},
 		{b.Failed > 0, "checks failed"},
 	} {
 		if wrong.is {

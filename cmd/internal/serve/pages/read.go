@@ -16,6 +16,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
@@ -87,7 +89,7 @@ func readSlot(b *board.Board, r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v := slotPage{Slot: s, Gauge: newGauge(time.Duration(s.Took), time.Duration(s.Width))}
+	v := slotPage{Slot: s, Gauge: newGauge(time.Duration(s.Took), time.Duration(s.Width), s.WaitedFor != "")}
 	v.Figures = v.figures()
 	v.Jobs, v.listing, err = arrangePage(sortingOf(r), slotJobFields, s.Jobs, true, false, "The most rows first.")
 	return page{Title: "Slot " + spoken.Instant(at), Section: "Ledger", Content: v}, err
@@ -99,6 +101,14 @@ type slotPage struct {
 	Figures []figure
 	Gauge   gauge
 	Not     *board.NoSlotError // nil if it is a slot
+}
+
+// StateNow returns the state of the slot: running if it is open and a runner is at it.
+func (p slotPage) StateNow() slots.State {
+	if p.State == slots.StateOpen && slices.ContainsFunc(p.Claims, func(c ledger.Claim) bool { return c.Live }) {
+		return board.StateRunning
+	}
+	return p.State
 }
 
 type jobsPage struct {
