@@ -164,7 +164,33 @@ func TestOnAPhoneTheVerdictIsFirstAndEachColumnOfTheStateIsSeen(t *testing.T) {
 		for _, column := range cut {
 			t.Errorf("%s cuts off a column that says the state: %s", path, column)
 		}
+		for _, wide := range ask[[]string](b, `[...document.querySelectorAll("caption")].filter(c => c.getBoundingClientRect().right > innerWidth).map(c => c.textContent)`) {
+			t.Errorf("%s cuts off the text above a table: %s", path, wide)
+		}
 		b.shoot("narrow" + strings.ReplaceAll(path, "/", "-"))
+	}
+}
+
+// A column that is cut off needs a scroll bar, which a finger hides. Text that is wider than its place covers what is
+// beside it.
+func TestAtADeskNothingIsCutOffOrCovered(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(3)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.ReadToken)
+	b.look(looks[0])
+	for _, path := range []string{"/", "/ledger", "/jobs", "/job?name=invoice.unpaid", "/entity?name=invoice&key=702", "/schedules", "/schedule?id=report-42"} {
+		b.goes(path)
+		for _, wrong := range ask[[]string](b, `[
+			...[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => "the table " + e.getAttribute("aria-label") + " is cut off"),
+			...[...document.querySelectorAll(".timeline .at time")].filter(e => e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right).map(e => e.textContent + " leaves its column"),
+			...[...document.querySelectorAll("tbody code")].filter(e => e.getClientRects().length > 1).map(e => e.textContent + " is broken into lines"),
+			...(document.querySelector("nav").getBoundingClientRect().bottom > document.querySelector(".top .search").getBoundingClientRect().top ? [] : ["the search is below the sections"]),
+		]`) {
+			t.Errorf("%s: %s", path, wrong)
+		}
 	}
 }
 

@@ -127,7 +127,11 @@ func percent(part, whole int64) string {
 	if whole == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
+	share := 100 * float64(part) / float64(whole)
+	if 0 < share && share < 0.1 {
+		return "less than 0.1 %"
+	}
+	return fmt.Sprintf("%.3g %%", share)
 }
 
 // ends returns a message in one line of at most n bytes, without the name of the driver. It leaves out the middle of a

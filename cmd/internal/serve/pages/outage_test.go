@@ -104,6 +104,6 @@ func TestAnInstantIsThatOfTheCommandsWithItsDistanceBeside(t *testing.T) {
 	s.Clock.Set(slot.Add(30*time.Minute + 6*time.Minute)) // two slots are missed
 	b := s.browser().login(story.ReadToken)
 	at := s.Client.Grid().Floor(s.Now()).Format(time.RFC3339)
-	s.has(b.get("/slot?at="+at, http.StatusOK), "<h1>Slot "+at+"</h1>", "<title>(1) Slot "+at, `id="clock"`)
+	s.has(b.get("/slot?at="+at, http.StatusOK), "<h1>Slot <time datetime=\""+at+"\">"+at+"</time></h1>", "<title>(1) Slot "+at, `id="clock"`)
 	s.has(b.get("/schedule?id=stock-feed", http.StatusOK), `</time> <small class="ago">`, " min ago</small>")
 }
