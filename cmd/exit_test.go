@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
@@ -176,4 +178,71 @@ func TestAPreviewThatIsBoundedByAnInstantAdvisesTheSameInstant(t *testing.T) {
 	if code != Unconfirmed || until == "" || !strings.Contains(log, "To do exactly this: --until "+until+" --yes") {
 		t.Errorf("exit code %d: %s %s", code, out, log)
 	}
+}
+
+// Each command that needs --yes says on stdout what it would do, as one sentence and its warnings, and on stderr that
+// nothing was done. With --output json it prints the same plan.
+func TestEveryCommandThatNeedsYesAsksInOneWay(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it refuses another owner of some tables")
+	url := pgtest.URL(t)
+	db := sqlx.MustConnect("postgres", url)
+	t.Cleanup(func() { _ = db.Close() })
+	run := func(line string) (code Code, out, log string) {
+		var stdout, stderr bytes.Buffer
+		registry := jobs.NewRegistry()
+		registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+		a := New(registry)
+		a.Out, a.Err = &stdout, &stderr
+		code = a.Run(t.Context(), append(strings.Fields(line), "--database-url="+url))
+		return code, stdout.String(), stderr.String()
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(ruleOfOrders), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`create table public.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
+	for _, line := range []string{"migrate up", "jobs add ok order 1 --in 1h", "rules apply -f " + file, "events ack billing 0-0"} {
+		if code, out, log := run(line); code != Done {
+			t.Fatalf("%s: exit code %d: %s %s", line, code, out, log)
+		}
+	}
+	db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
+		values ('billing', '1', 'shop', 'late', 'order-1', 3, '422', now())`)
+	db.MustExec(`insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count,
+			spent, enqueued_at, enqueued_by, outcome, last_error)
+		values (-1, 'ok', 'order', '2', now(), date_bin('15 minutes', now(), '2000-01-01'), 0, 6, '1 s', now(), 'shop', 'failed', 'refused')`)
+	db.MustExec(`create role exit_asks; alter table prescient.setting owner to exit_asks`)
+	t.Cleanup(func() { db.MustExec(`reassign owned by exit_asks to current_user; drop role exit_asks`) })
+	lines := map[string]string{
+		"jobs cancel": "--job ok", "events discard": "--all", "events forget": "billing", "rules remove": "late",
+		"alerts ack": "--all --because why", "migrate down": "", "migrate roles": "",
+	}
+	says := regexp.MustCompile(`^([A-Z][a-z]+s [^\n]*[^.\n]\n)([A-Z][^\n]*\.\n)*$`)
+	asks := regexp.MustCompile(`(^|\n)[^\n]*nothing was done\. To do (this:|exactly this: --until \S+) --yes\n$`)
+	every(New(jobs.NewRegistry()).newLine().root, func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+		if c.Flags().Lookup("yes") == nil {
+			return
+		}
+		flags, known := lines[path]
+		if !known {
+			t.Errorf("this test lacks %s", path)
+			return
+		}
+		line := path + " " + flags
+		code, out, log := run(line)
+		if code != Unconfirmed || !says.MatchString(out) || !asks.MatchString(log) {
+			t.Errorf("%s: exit code %d\n%s\n%s", line, code, out, log)
+		}
+		var plan action.Plan
+		code, text, _ := run(line + " --output json")
+		if err := json.Unmarshal([]byte(text), &plan); code != Unconfirmed || err != nil {
+			t.Errorf("%s --output json: exit code %d, %v\n%s", line, code, err, text)
+		}
+		printed := strings.Join(append([]string{plan.Text}, plan.Warnings...), "\n") + "\n"
+		if instant := regexp.MustCompile(`20\d\d-\S+Z`); instant.ReplaceAllString(printed, "") != instant.ReplaceAllString(out, "") {
+			t.Errorf("%s prints\n%s\nand as JSON\n%s", line, out, text)
+		}
+	})
 }

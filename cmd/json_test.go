@@ -48,7 +48,7 @@ var printing = []string{
 	"spool add --in 1h DIR/check --config DIR/spool.yaml", "spool run --config DIR/spool.yaml",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "status --config DIR/stores.yaml", "jobs list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",
-	"migrate roles --dry-run", "migrate down --yes",
+	"migrate roles --dry-run", "migrate down", "migrate down --yes",
 }
 
 const ruleOfOrders = `

@@ -6,19 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
 
-const (
-	// mostSelected bounds the checks that an operator selects in a list.
-	mostSelected = 200
-	// namedSelected is how many of them a plan names.
-	namedSelected = 10
-)
+// mostSelected bounds the checks that an operator selects in a list.
+const mostSelected = 200
 
 // Row is one row that waits or is in history.
 type Row struct {
@@ -141,17 +136,13 @@ func doSelected[A Quick](ctx context.Context, tx Tx, list []A, done func(Report)
 	return nil
 }
 
-// names lists some of a selection by their keys.
+// names lists a selection by its keys.
 func names[T any](list []T, key func(T) jobs.Key) string {
-	var texts []string
-	for _, member := range list[:min(namedSelected, len(list))] {
-		texts = append(texts, key(member).String())
+	texts := make([]string, len(list))
+	for i, member := range list {
+		texts[i] = key(member).String()
 	}
-	text := strings.Join(texts, ", ")
-	if more := len(list) - len(texts); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return spoken.List(texts)
 }
 
 func keyOfKey(key jobs.Key) jobs.Key { return key }

@@ -15,11 +15,13 @@ import (
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -186,12 +188,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 				pgsql.ErrNewer)
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
-		case len(undone) == 0 && !yes:
-			return exit.Unconfirmedf("this drops the roles of schema %s of %s; add --yes to drop them",
-				f.Schema(), databaseName(f))
 		case !yes:
-			return exit.Unconfirmedf("this drops prescient's tables and functions in schema %s of %s, with every row%s; "+
-				"add --yes to drop them", f.Schema(), databaseName(f), contents(ctx, f, db))
+			return perform.Ask(f, dropping(ctx, f, db, len(undone) > 0, roles))
 		}
 		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
 			return err
@@ -218,6 +216,22 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		}
 		return f.Print(undone, func() error { return f.Sentence(text) })
 	})
+}
+
+// dropping says what migrateDown would drop: the objects in the schema, its roles, or both.
+func dropping(ctx context.Context, f *factory.Factory, db *sqlx.DB, objects, roles bool) action.Plan {
+	plan := action.Plan{What: "migrate down", Target: "schema " + f.Schema().String(), Warnings: []string{}}
+	of := fmt.Sprintf("schema %s of %s", f.Schema(), databaseName(f))
+	switch {
+	case !objects:
+		plan.Text = "Drops the roles of " + of
+	case roles:
+		plan.Warnings = append(plan.Warnings, "Drops the roles of the schema, too.")
+		fallthrough
+	default:
+		plan.Text = "Drops prescient's tables and functions in " + of + ", with every row" + contents(ctx, f, db)
+	}
+	return plan
 }
 
 // mostCounted bounds the rows that contents counts.

@@ -11,11 +11,12 @@ import (
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -103,20 +104,24 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	})
 }
 
-// makeRoles makes the roles. If a role loses the schema by that, it says so on stderr first, and
-// makes them only with --yes.
+// makeRoles makes the roles. If a role loses the schema by that, it says on stderr what it loses, and makes them only
+// with --yes.
 func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) error {
 	losing, err := pg.RolesLosing(ctx, db, f.Schema())
 	if err != nil {
 		return err
 	}
 	if len(losing) > 0 {
-		text := losses(f.Schema(), losing)
-		if !yes {
-			return exit.Unconfirmedf("%s\nNothing was changed: add --yes to make the roles, and grant in the same minute", text)
-		}
-		if _, err := fmt.Fprintln(f.Err(), plain.Text(text)); err != nil {
+		if _, err := fmt.Fprintln(f.Err(), plain.Text(losses(f.Schema(), losing))); err != nil {
 			return err
+		}
+		if !yes {
+			return perform.Ask(f, action.Plan{
+				What: "migrate roles", Target: "schema " + f.Schema().String(),
+				Text: fmt.Sprintf("Makes the roles of schema %s, and takes its tables from %s", f.Schema(),
+					spoken.List(losing)),
+				Warnings: []string{"Grant in the same minute."},
+			})
 		}
 	}
 	return pgsql.MakeRoles(ctx, db, f.Schema())

@@ -118,10 +118,23 @@ func preview(ctx context.Context, f *factory.Factory, o Flags, s *action.Store, 
 	if err != nil {
 		return err
 	}
-	if err := Print(f, plan); err != nil || o.DryRun || plan.Nothing {
-		return err
+	if o.DryRun {
+		return Print(f, plan)
 	}
-	return Unconfirmed(plan.Until)
+	return Ask(f, plan)
+}
+
+// Ask prints what a command would do with --yes, and returns the error that --yes is missing, or nil if there is
+// nothing to do. Each command that needs --yes asks by it.
+func Ask(f *factory.Factory, plan action.Plan) error {
+	switch err := Print(f, plan); {
+	case err != nil || plan.Nothing:
+		return err
+	case plan.Until.IsZero():
+		return exit.Unconfirmedf("nothing was done. To do this: --yes")
+	}
+	return exit.Unconfirmedf("nothing was done. To do exactly this: --until %s --yes",
+		plan.Until.Format(time.RFC3339Nano))
 }
 
 // Preview returns what an action would do.
@@ -142,15 +155,6 @@ func Print(f *factory.Factory, plan action.Plan) error {
 		}
 		return err
 	})
-}
-
-// Unconfirmed returns the error of a preview that --yes would turn into an action. An instant makes it do
-// no more than the preview says.
-func Unconfirmed(until time.Time) error {
-	if until.IsZero() {
-		return exit.Unconfirmedf("nothing was done. To do this: --yes")
-	}
-	return exit.Unconfirmedf("nothing was done. To do exactly this: --until %s --yes", until.Format(time.RFC3339Nano))
 }
 
 // refused gives an action that makes no sense the code of a command that was used wrongly.
