@@ -23,9 +23,13 @@ import (
 )
 
 // windows are jobs for which some slots will do: on slots and off, before now, around it and after it, with and without a key.
+// A short test has a third of them.
 func windows() (list []jobs.Request) {
-	random := rand.New(rand.NewPCG(31, 32))
-	for i := range 200 {
+	random, n := rand.New(rand.NewPCG(31, 32)), 200
+	if testing.Short() {
+		n = 66
+	}
+	for i := range n {
 		j := check(fmt.Sprint(`o'"\{},é `, i), now.Add(time.Duration(random.IntN(96)-48)*30*time.Minute))
 		j.CheckAt = j.CheckAt.Add(time.Duration(random.IntN(2)) * time.Duration(random.Int64N(int64(time.Hour))))
 		j.Within = []time.Duration{0, time.Second, 15 * time.Minute, time.Hour, 36 * time.Hour, 366 * 24 * time.Hour}[random.IntN(6)]
@@ -182,10 +186,10 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 		w.db.MustExec("do $$ begin execute format(" + pq.QuoteLiteral(set) + ", current_database()); end $$")
 	}
 	w.db.SetMaxIdleConns(0) // what is connected from now on has them
-	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list[:100]); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list[:len(list)/2]); err != nil {
 		t.Fatal(err)
 	}
-	for _, j := range list[100:] {
+	for _, j := range list[len(list)/2:] {
 		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), j); err != nil {
 			t.Fatal(err)
 		}

@@ -105,14 +105,17 @@ func TestReplayOfRealOrdersWithCancellationsIsWhatArithmeticGives(t *testing.T) 
 func TestReplayOfRandomOrdersIsWhatArithmeticGives(t *testing.T) {
 	t.Parallel()
 	for i, r := range []rule{
+		{7 * time.Minute, 11 * time.Minute, true}, // less than a slot apart
+		{48 * time.Hour, 120 * time.Hour, false},
 		{0, time.Nanosecond * 1000, false},
 		{0, 15 * time.Minute, true},
 		{1 * time.Microsecond, 15*time.Minute + time.Microsecond, true},
-		{7 * time.Minute, 11 * time.Minute, true}, // less than a slot apart
 		{15 * time.Minute, 30 * time.Minute, false},
 		{100 * time.Minute, 26*time.Hour + 1, true},
-		{48 * time.Hour, 120 * time.Hour, false},
 	} {
+		if testing.Short() && i > 1 {
+			break
+		}
 		r.final = r.final.Truncate(time.Microsecond)
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()

@@ -149,7 +149,7 @@ func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *test
 	t.Parallel()
 	schedules := 20_000
 	if testing.Short() {
-		schedules = 4_000
+		schedules = 1_000
 	}
 	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
 		schedules = 100_000

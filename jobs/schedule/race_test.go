@@ -43,11 +43,15 @@ func TestNothingOfWhatAChangeHasEndedIsPublishedAfterItsCommit(t *testing.T) {
 			return err
 		},
 	}
+	const schedules = 40
+	rounds := 15
+	if testing.Short() {
+		rounds = 4
+	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			const rounds, schedules = 15, 40
 			for n := 1; n <= rounds; n++ {
 				specs := make([]schedule.Spec, schedules)
 				for i := range specs {
