@@ -489,8 +489,8 @@ func TestAStatementAndAMessageGoByTheClocksOfTheirRow(t *testing.T) {
 		"ops: 3 since 2030-03-01 07:00 EST <> false at 2030-03-05T14:00:00Z",
 	}, got)
 	diff(t, []string{
-		`4 step note: timezone: customer is "Mars": unknown time zone Mars: use a name of the IANA database, such as Europe/Berlin`,
-		`5 step note: timezone: customer is null. Set it, or write a default, such as coalesce(customer, 'Europe/Berlin')`,
+		`4 timezone: customer is "Mars": unknown time zone Mars: use a name of the IANA database, such as Europe/Berlin`,
+		`5 timezone: customer is null. Set it, or write a default, such as coalesce(customer, 'Europe/Berlin')`,
 	}, s.strings("select entity_key || ' ' || last_error from prescient.future_job order by entity_key"))
 }
 

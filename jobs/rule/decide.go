@@ -224,20 +224,15 @@ func (d Decider) occurrences(row Row, m Memory, moment Moment, timing *Timing) (
 	for i, step := range d.Rule.Steps {
 		fired := m.Fired[step.Name].Number
 		last, next, err := timing.Around(i, row.Since, grid.Later(moment.Begun, m.From.Add(-1)))
-		early := func() (at time.Time, later bool) { // the step never fires before
-			at = row.Since.Add(d.Timing.Earliest(i))
-			return at, step.Interval == "" && at.After(moment.Begun)
-		}
-		if _, unknown := errors.AsType[*UnknownName](err); unknown {
-			at, later := early()
-			switch {
+		if name, unknown := errors.AsType[*UnknownName](err); unknown {
+			switch at := timing.tells(i, row.Since); {
 			case fired > 0 && !step.Repeats(): // it needs no time
-				continue
-			case later:
+			case at.After(moment.Begun):
 				found.next = earlier(found.next, at)
-				continue
+			case !errors.Is(found.failed, name): // that of a zone is the same for all steps
+				found.unknown, found.failed = true, errors.Join(found.failed, name)
 			}
-			found.unknown = true
+			continue
 		}
 		if err != nil {
 			found.failed = errors.Join(found.failed, fmt.Errorf("step %s: %w", step.Name, err))
@@ -257,8 +252,9 @@ func (d Decider) occurrences(row Row, m Memory, moment Moment, timing *Timing) (
 			}
 		}
 		if next.Number == 1 {
-			if at, later := early(); later { // a clock that moves later may make the step earlier, until then
-				next.At = at
+			// A clock that moves later may make the step earlier, until the instant before which it never fires.
+			if early := row.Since.Add(d.Timing.Earliest(i)); step.Interval == "" && early.After(moment.Begun) {
+				next.At = early
 			}
 			coming = earlier(coming, next.At)
 		}

@@ -322,12 +322,11 @@ func messageID(rule, key string, since time.Time, step string) string {
 	return eventID(rule, key, since, "message\x00"+step) // no step has such a name
 }
 
-// clocks returns the clocks that count for a row. A row that is over needs none, and gets UTC if its data name none.
+// clocks returns the clocks that count for a row. Only what follows the end of a wait may get UTC for a name that is not
+// known: no step fires then.
 func (p *page) clocks(i int) *clocks {
-	if c, unknown := p.rule.timing.clocksFor(p.turns[i].seen.Held); unknown == nil {
-		return c
-	}
-	return p.rule.timing.clocks
+	c, _ := p.rule.timing.clocksFor(p.turns[i].seen.Held)
+	return c
 }
 
 // values returns what templates know. Instants are by clocks of the rule or of the row.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -62,7 +63,7 @@ func (s *stepTiming) calendarFor(name *string) (*calendar, *UnknownName) {
 		cmp.Or(spoken.Meant(*name, names), others(names)+".")+" Correct the row, or add the calendar and apply the file")
 }
 
-// clocksFor returns the clocks that count for a row whose data hold these values, by step.
+// clocksFor returns the clocks that count for a row whose data hold these values, by step: UTC if the name is not known.
 func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
 	if t.zone.sql == "" {
 		return t.clocks, nil
@@ -72,16 +73,28 @@ func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
 		name = list[0].Timezone
 	}
 	if name == nil {
-		return nil, t.zone.unknown(nil, "")
+		return t.clocks, t.zone.unknown(nil, "")
 	}
 	c, err := clocksOf(*name)
 	if *name == "" {
 		err = fmt.Errorf("it names no time zone: use a name of the IANA database, such as %s", t.zone.such)
 	}
 	if err != nil {
-		return nil, t.zone.unknown(name, ": "+err.Error())
+		return t.clocks, t.zone.unknown(name, ": "+err.Error())
 	}
 	return c, nil
+}
+
+// tells returns from when on a check tells that it does not know the name that a step needs for a row: the step would
+// fire then by the clocks of UTC, or may fire by a calendar of the file.
+func (t *Timing) tells(step int, since time.Time) time.Time {
+	s := *t.steps[step]
+	if s.unknown = nil; s.calendars == nil {
+		if at, err := s.nth(since, 1); err == nil {
+			return at
+		}
+	}
+	return since.Add(s.earliest())
 }
 
 // Unknown returns the names that the data of a row hold and that are not known. The timing is that of For.

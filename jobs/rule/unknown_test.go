@@ -216,7 +216,15 @@ func TestANameThatIsNotKnownHoldsUpItsStepAlone(t *testing.T) {
 	}
 	r, timing = namedRule(t, "{name: tz}", `{after: 24h, event: first}`)
 	d = rule.Decider{Rule: r, Timing: timing, Grid: grid.Default}
-	if got := decide("", "Mars", day); got != "unknown" { // a row without clocks has no statement and no message
+	for after, want := range map[time.Duration]string{day: "unknown", 0: "24h0m0s"} { // a row without clocks has no statement and no message
+		if got := decide("", "Mars", after); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	// By days, the step would fire then by the clocks of UTC: a column that is filled in later is no error yet.
+	r, timing = namedRule(t, "{name: tz}", `{after: 1 month, event: first}`)
+	d = rule.Decider{Rule: r, Timing: timing, Grid: grid.Default}
+	if got := decide("", "", 0); got != "720h0m0s" {
 		t.Error(got)
 	}
 }
