@@ -101,9 +101,12 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 	rule := &theRule{
 		name: name, zone: zone(pick(r, zones)), look: 5 * time.Minute, atOnce: r.chance(25), repeats: map[string]bool{}, tells: map[string]bool{},
 	}
-	rule.since = []*expression{pick(r, sinces)}
+	if r.chance(35) {
+		rule.place = pick(r, places)
+	}
+	rule.since = []*expression{r.since(rule)}
 	if r.chance(30) {
-		rule.since = append(rule.since, pick(r, sinces))
+		rule.since = append(rule.since, r.since(rule))
 	}
 	if r.chance(20) {
 		rule.since = append(rule.since, beat)
@@ -114,7 +117,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 	if !rule.lookupSince() && r.chance(20) {
 		rule.since = append(rule.since, changed)
 	}
-	rule.done, rule.where = pick(r, dones), pick(r, wheres)
+	rule.done, rule.where = r.done(rule), pick(r, wheres)
 	if r.chance(30) {
 		rule.pause = pick(r, holds)
 	}
@@ -173,7 +176,9 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 		r.holds(s)
 	}
 	if s.delay.unit >= businessDays || s.every != nil && s.every.unit >= businessDays {
-		s.calendar = pick(r, calendars)
+		if s.calendar = pick(r, calendars); r.chance(40) {
+			s.region, s.all = pick(r, regions), calendars
+		}
 	}
 	for _, other := range rule.steps { // steps of one unit are in the order of their times
 		if other.data == nil && s.data == nil && other.delay.unit == s.delay.unit && other.at+s.at == "" && other.signed() >= s.signed() {
@@ -189,6 +194,24 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 	rule.steps = append(rule.steps, s)
 	rule.made++
 	rule.repeats[s.name], rule.tells[s.name] = s.repeats(), s.job
+}
+
+// since returns an instant from which the delays of a rule may count.
+func (r *random) since(rule *theRule) *expression {
+	for {
+		if e := pick(r, sinces); rule.place == nil || !e.local() {
+			return e
+		}
+	}
+}
+
+// done returns a list of done of a rule.
+func (r *random) done(rule *theRule) []*expression {
+	for {
+		if list := pick(r, dones); rule.place == nil || !slices.ContainsFunc(list, (*expression).local) {
+			return list
+		}
+	}
 }
 
 // holds lets the data hold how a step repeats.
@@ -207,16 +230,23 @@ func (r *random) edit(rule *theRule, calendars []*calendar) {
 	looks := rule.lookupSince()
 	switch r.IntN(10) {
 	case 0:
-		rule.since[0] = pick(r, sinces)
+		rule.since[0] = r.since(rule)
 	case 1:
-		if done := pick(r, dones); !closes && !slices.Equal(done, rule.done) {
+		if done := r.done(rule); !closes && !slices.Equal(done, rule.done) {
 			rule.done, rule.joinDone = done, false
 			rule.atOnce = rule.atOnce && !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.lookup })
 		}
 	case 2:
 		rule.where = pick(r, wheres)
 	case 3:
-		rule.zone = zone(pick(r, zones))
+		switch local := slices.ContainsFunc(slices.Concat(rule.since, rule.done), (*expression).local); {
+		case rule.place != nil && r.chance(50):
+			rule.place = nil
+		case !local && r.chance(50):
+			rule.place = pick(r, places)
+		default:
+			rule.zone = zone(pick(r, zones))
+		}
 	case 4:
 		if r.chance(50) {
 			rule.met = !rule.met && !rule.atOnce
@@ -325,7 +355,11 @@ func file(calendars []*calendar, rules []*theRule) string {
 		if len(r.pause) > 0 {
 			fmt.Fprintf(&b, "    pause: %s\n", list(r.pause, "", false))
 		}
-		fmt.Fprintf(&b, "    payload: [n]\n    timezone: %s\n", r.zone)
+		if b.WriteString("    payload: [n]\n"); r.place != nil {
+			fmt.Fprintf(&b, "    timezone: {name: %q}\n", r.place.sql)
+		} else {
+			fmt.Fprintf(&b, "    timezone: %s\n", r.zone)
+		}
 		if r.look > 5*time.Minute {
 			fmt.Fprintf(&b, "    recheck: %s\n", r.look)
 		}
@@ -368,7 +402,7 @@ func (r *random) near(now time.Time) time.Time {
 
 // value returns a random value of a column.
 func (r *random) value(column string, at time.Time) any {
-	if column != "n" && column != "status" && !strings.HasPrefix(column, "acted") && r.chance(8) {
+	if column != "n" && column != "status" && column != "tz" && column != "region" && !strings.HasPrefix(column, "acted") && r.chance(8) {
 		return nil
 	}
 	switch column {
@@ -419,6 +453,10 @@ func (r *random) value(column string, at time.Time) any {
 		})
 	case "nags":
 		return pick(r, []int{-1, 0, 1, 2, 3, 5, 2_000_000_000})
+	case "tz":
+		return pick(r, zones)
+	case "region":
+		return pick(r, []string{"office", "lunch", "night", "every"})
 	case "n":
 		return r.IntN(100)
 	}
@@ -427,7 +465,7 @@ func (r *random) value(column string, at time.Time) any {
 
 var columns = []string{
 	"created_at", "local_at", "due", "ms", "data", "held", "closed_at", "closed_local", "closed_on", "paid", "status", "amount",
-	"tag", "channel_id", "len", "mins", "pace", "nags", "n",
+	"tag", "channel_id", "len", "mins", "pace", "nags", "tz", "region", "n",
 }
 
 // fresh returns the values of a new row.

@@ -16,6 +16,7 @@ type theRule struct {
 	pause             []*expression
 	joinDone, joinAll bool // written as one condition
 	zone              *time.Location
+	place             *expression // the data name the zone
 	look              time.Duration
 	steps             []*step
 	overdue           string
@@ -27,6 +28,17 @@ type theRule struct {
 	repeats           map[string]bool // those of them that repeat
 	tells             map[string]bool // those of them with a job
 }
+
+// clocks returns the zone whose clocks count for a row.
+func (r *theRule) clocks(t *tables, values row) *time.Location {
+	if r.place == nil {
+		return r.zone
+	}
+	return zone(r.place.name(t, values))
+}
+
+// varies reports whether the data move a step.
+func (r *theRule) varies(s *step) bool { return s.data != nil || s.region != nil || r.place != nil }
 
 // lookupSince reports whether another table moves the clock.
 func (r *theRule) lookupSince() bool { return slices.Contains(r.since, beat) || r.changes() }
@@ -224,6 +236,7 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 			return time.Time{}, false
 		}
 	}
+	own, zone := s.of(m.tables, values), r.clocks(m.tables, values)
 	every, most := s.paceOf(m.tables, values), s.most(m.tables, values)
 	if most >= 0 && n > most || every == nil && n > 1 {
 		return time.Time{}, false
@@ -233,13 +246,16 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 	if last := len(pauses) - 1; last >= 0 && pauses[last].to.IsZero() {
 		pauses, stands = pauses[:last], pauses[last].from
 	}
-	key := fmt.Sprint(s.name, since.UnixMicro(), l, pauses)
+	key := fmt.Sprint(s.name, since.UnixMicro(), l, pauses, zone)
+	if own.calendar != nil {
+		key += own.calendar.name
+	}
 	if every != nil {
 		key += fmt.Sprint(every.n, every.unit, every.of)
 	}
 	nth := func(n int) time.Time {
 		for len(w.times[key]) < n {
-			w.times[key] = append(w.times[key], s.nth(since, l, every, len(w.times[key])+1, r.zone, pauses))
+			w.times[key] = append(w.times[key], own.nth(since, l, every, len(w.times[key])+1, zone, pauses))
 		}
 		return w.times[key][n-1]
 	}
@@ -247,7 +263,7 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 	if from := w.goesOn(s, since); every != nil && from > 0 && n >= from {
 		if last := w.last[name(s, since)]; !nth(from).Equal(last) {
 			if at = last; n > from {
-				at = s.goOn(last, *every, n-from, r.zone, pauses)
+				at = own.goOn(last, *every, n-from, zone, pauses)
 			}
 		}
 	}
@@ -591,7 +607,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 	moved := had != has || has && !before.Equal(since)
 	moved = moved || r.changes() && changed.changes(old, values)
 	for _, s := range r.steps {
-		for _, e := range []*expression{s.data, s.pace, s.count} {
+		for _, e := range []*expression{s.data, s.pace, s.count, s.region, r.place} {
 			moved = moved || e != nil && e.changes(old, values)
 		}
 	}
@@ -776,14 +792,14 @@ func (m *model) skipBefore(r *theRule, w *waiting, values row, now time.Time) {
 	since, ok := m.since(r, values)
 	fired := time.Time{} // the latest of those that have fired, by delays that no data move
 	for _, s := range r.steps {
-		if n := w.fired[name(s, since)]; ok && n > 0 && s.data == nil {
+		if n := w.fired[name(s, since)]; ok && n > 0 && !r.varies(s) {
 			if at, found := m.at(r, w, s, values, since, n); found && at.After(fired) {
 				fired = at
 			}
 		}
 	}
 	for _, s := range r.steps {
-		if !ok || s.data != nil || w.fired[name(s, since)] > 0 {
+		if !ok || r.varies(s) || w.fired[name(s, since)] > 0 {
 			continue
 		}
 		for n := 1; ; n++ {

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 const schema = `create table shop.o (
 		%[1]s, primary key (%[3]s), created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
 		closed_at timestamptz, closed_local timestamp, closed_on date, paid boolean, status text, amount int, tag text,
-		channel_id int, len interval, mins int, pace interval, nags int, n int%[4]s);
-	create table shop.channel (id int primary key, minutes int, live boolean);
+		channel_id int, len interval, mins int, pace interval, nags int, tz text, region text, n int%[4]s);
+	create table shop.channel (id int primary key, minutes int, live boolean, region text);
 	create table shop.payment (%[2]s, at timestamptz);
 	create table shop.beat (%[2]s, at timestamptz);
 	create index on shop.payment (o_id);
@@ -139,12 +139,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.exec(pgtest.CreateSchema("shop"))
 	w.exec(fmt.Sprintf(schema, w.key.declare(""), w.key.declare("o_"), w.key.columns(""), acted))
 	for i := range 3 {
-		w.channels[i+1] = channel{minutes: 60 + r.IntN(2000), live: true}
+		w.channels[i+1] = channel{minutes: 60 + r.IntN(2000), live: true, region: pick(r, w.calendars).name}
 	}
-	w.channels[2] = channel{minutes: w.channels[2].minutes, live: r.chance(50)}
-	w.channels[3] = channel{minutes: nil, live: true}
+	w.channels[2] = channel{minutes: w.channels[2].minutes, live: r.chance(50), region: "lunch"}
+	w.channels[3] = channel{minutes: nil, live: true, region: "night"}
 	for id, c := range w.channels {
-		w.exec(fmt.Sprintf("insert into shop.channel values (%d, %s, %t)", id, literal(c.minutes), c.live))
+		w.exec(fmt.Sprintf("insert into shop.channel values (%d, %s, %t, '%s')", id, literal(c.minutes), c.live, c.region))
 	}
 	for _, v := range []struct{ eager, last bool }{{false, false}, {false, true}, {true, false}} {
 		own := *w.tables

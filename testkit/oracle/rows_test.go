@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -70,6 +71,7 @@ func (r row) insert() string {
 type channel struct {
 	minutes any // or null
 	live    bool
+	region  string // a calendar
 }
 
 // tables are the rows that an expression may read.
@@ -91,6 +93,12 @@ type expression struct {
 	holds  func(t *tables, r row) (value, known bool)
 	length func(t *tables, r row) length
 	count  func(t *tables, r row) (n int, ok bool)
+	name   func(t *tables, r row) string // of a calendar or a zone
+}
+
+// local reports whether an instant has no time zone.
+func (e *expression) local() bool {
+	return strings.Contains(e.sql, "local") || strings.Contains(e.sql, "due") || strings.Contains(e.sql, "closed_on")
 }
 
 func instantOf(v any, zone *time.Location) (time.Time, bool) {
@@ -333,6 +341,35 @@ var (
 				id, _ := r["channel_id"].(int)
 				n, ok := t.channels[id].minutes.(int)
 				return n / 300, ok
+			},
+		},
+	}
+)
+
+// regions name the calendars of rows, and places their zones.
+var (
+	regions = []*expression{
+		{sql: "region", cols: []string{"region"}, name: func(_ *tables, r row) string { return r["region"].(string) }},
+		{
+			sql: "coalesce((select c.region from shop.channel c where c.id = o.channel_id), 'every')", lookup: true, cols: []string{"channel_id"},
+			name: func(t *tables, r row) string {
+				id, _ := r["channel_id"].(int)
+				if c, found := t.channels[id]; found {
+					return c.region
+				}
+				return "every"
+			},
+		},
+	}
+	places = []*expression{
+		{sql: "tz", cols: []string{"tz"}, name: func(_ *tables, r row) string { return r["tz"].(string) }},
+		{
+			sql: "case when region = 'every' then 'Asia/Tokyo' else tz end", cols: []string{"region", "tz"},
+			name: func(_ *tables, r row) string {
+				if r["region"] == "every" {
+					return "Asia/Tokyo"
+				}
+				return r["tz"].(string)
 			},
 		},
 	}

@@ -79,6 +79,8 @@ type step struct {
 	times    int
 	count    *expression // the data hold times
 	calendar *calendar
+	region   *expression // the data name the calendar, of these
+	all      []*calendar
 	event    bool
 	sql      bool
 	closes   bool // the statement closes the row
@@ -115,7 +117,10 @@ func (s *step) text(rule string) string {
 	if s.times > 0 {
 		fmt.Fprintf(&b, "        times: %d\n", s.times)
 	}
-	if s.calendar != nil {
+	switch {
+	case s.region != nil:
+		fmt.Fprintf(&b, "        calendar: {name: %q}\n", s.region.sql)
+	case s.calendar != nil:
 		fmt.Fprintf(&b, "        calendar: %s\n", s.calendar.name)
 	}
 	if s.event {
@@ -139,6 +144,21 @@ func (s *step) repeats() bool { return s.every != nil || s.pace != nil }
 // looks reports whether another table moves the step.
 func (s *step) looks() bool {
 	return slices.ContainsFunc([]*expression{s.data, s.pace, s.count}, func(e *expression) bool { return e != nil && e.lookup })
+}
+
+// of returns the step with the calendar of a row.
+func (s *step) of(t *tables, values row) *step {
+	if s.region == nil {
+		return s
+	}
+	return s.with(s.region.name(t, values))
+}
+
+// with returns the step with a calendar by its name.
+func (s *step) with(name string) *step {
+	own := *s
+	own.calendar = s.all[slices.IndexFunc(s.all, func(c *calendar) bool { return c.name == name })]
+	return &own
 }
 
 // paceOf returns the delay from one time to the next for a row. Nil: there is no next one.

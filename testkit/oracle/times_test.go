@@ -63,11 +63,20 @@ func compareInstants(t *testing.T, seed uint64) {
 				every, most, h := r.repetitions(s)
 				held[n].Every, held[n].Times = h.Every, h.Times
 				pauses, list := r.pauses(since)
-				want := s.nth(since, data, every, number, of.zone, pauses)
+				own, clocks := s, of.zone
+				if s.region != nil {
+					own = s.with(pick(r, calendars).name)
+					held[n].Calendar = &own.calendar.name
+				}
+				if of.place != nil {
+					name := pick(r, zones)
+					clocks, held[0].Timezone = zone(name), &name
+				}
+				want := own.nth(since, data, every, number, clocks, pauses)
 				got, err := timing.For(held, list).Nth(n, since, number)
 				if err == nil && (number > most) != (got.Number == 0) || err == nil && got.Number > 0 && !got.At.Equal(want) {
 					t.Errorf("%s (%s), number %d: %s of %s, want %s. The clocks of the rule are %s\n%s\n%s\n%v", s.name, stamp(since), number,
-						stamp(got.At), shows(since, of.zone), stamp(want), of.zone, s.text(of.name), calendarText(s), pauses)
+						stamp(got.At), shows(since, clocks), stamp(want), clocks, s.text(of.name), calendarText(own), pauses)
 				}
 				if err != nil {
 					t.Error(err)
