@@ -47,6 +47,17 @@ func parentOf(process string) string {
 	return fields[1]
 }
 
+// ownMemory returns the memory in MiB that a process shares with no other, as it is now.
+func ownMemory(pid int) (mib float64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if kib, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			_, _ = fmt.Sscan(kib, &mib)
+		}
+	}
+	return mib / 1024
+}
+
 // computed returns the first number of schedstat: nanoseconds.
 func computed(process string) time.Duration {
 	schedstat, _ := os.ReadFile(filepath.Join(process, "schedstat"))

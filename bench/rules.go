@@ -43,7 +43,8 @@ const ruleTable = `
 		amount      numeric     not null default 99.50,
 		note        text        not null default repeat('x', 100),
 		placed_at   timestamptz not null default clock_timestamp(),
-		shipped_at  timestamptz
+		shipped_at  timestamptz,
+		doc         jsonb
 	)`
 
 // ruled is a database with the table of a rule, and the same table without one.
@@ -82,7 +83,7 @@ func rules(ctx context.Context, b *bench) error {
 		return err
 	}
 	for _, measure := range []func(context.Context) error{
-		r.insertOne, r.insertMany, r.updateOthers, r.heartbeats, r.slotOfRows, r.slotWithLookups, r.past, r.apply,
+		r.insertOne, r.insertMany, r.memory, r.updateOthers, r.heartbeats, r.slotOfRows, r.slotWithLookups, r.past, r.apply,
 	} {
 		if err := measure(ctx); err != nil {
 			return err
@@ -215,14 +216,60 @@ func (r *ruled) compareInserts(
 	return nil
 }
 
+// memory inserts many rows in one statement, and reports how much memory of its own the session has at most.
+func (r *ruled) memory(ctx context.Context) error {
+	rows := 5 * r.bench.rows
+	most := map[string]float64{}
+	sides := make([]side, 0, 2)
+	for _, table := range []string{"orders", "plain"} {
+		sides = append(sides, side{name: table, prepare: r.reset(0), measure: func(ctx context.Context) (p part, err error) {
+			conn, err := r.db.Connx(ctx)
+			if err != nil {
+				return p, err
+			}
+			defer func() { _ = conn.Close() }()
+			var pid int
+			if err := conn.GetContext(ctx, &pid, "select pg_backend_pid()"); err != nil {
+				return p, err
+			}
+			done := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for tick := time.NewTicker(20 * time.Millisecond); ; {
+					most[table] = max(most[table], ownMemory(pid))
+					select {
+					case <-done:
+						return
+					case <-tick.C:
+					}
+				}
+			})
+			p, err = timed(rows, func() error {
+				_, err := conn.ExecContext(ctx, fmt.Sprintf("insert into shop.%s (id) select n from generate_series(1, %d) as n", table, rows))
+				return err
+			})
+			close(done)
+			wg.Wait()
+			return p, err
+		}})
+	}
+	what := fmt.Sprintf("memory of the session that inserts %s rows in one statement", short(rows))
+	if _, err := r.interleave(ctx, what, sides...); err != nil {
+		return err
+	}
+	f := figure{Workload: "rules", Case: what, Subject: "with a rule", Against: "without", Unit: "MiB", Value: most["orders"], Base: most["plain"]}
+	target := atMost(200, f.Unit)
+	r.report.add(f, f.Value, target)
+	return nil
+}
+
 // updateOthers updates a column that the rule does not read.
 func (r *ruled) updateOthers(ctx context.Context) error {
-	rows := max(r.bench.rows/5, 100)
 	const batch = 10_000
-	updates := func(name, table string, one bool) side {
-		return side{name: name, prepare: r.reset(rows), measure: func(ctx context.Context) (part, error) {
+	updates := func(name, table string, rows, batch int, prepare func(ctx context.Context) error) side {
+		return side{name: name, prepare: prepare, measure: func(ctx context.Context) (part, error) {
 			return timed(rows, func() error {
-				if !one {
+				if batch > 1 {
 					for first := 1; first <= rows; first += batch {
 						statement := fmt.Sprintf("update shop.%s set amount = amount + 1 where id between %d and %d", table, first,
 							first+batch-1)
@@ -241,17 +288,35 @@ func (r *ruled) updateOthers(ctx context.Context) error {
 			})
 		}}
 	}
-	for _, one := range []bool{true, false} {
-		what := fmt.Sprintf("another column of %s updated, %d a statement", short(rows), batch)
-		if one {
-			what = fmt.Sprintf("another column of %s updated one by one", short(rows))
-		}
-		rates, err := r.interleave(ctx, what, updates("with the rule", "orders", one), updates("without", "plain", one),
-			updates("with a statement trigger", "other", one))
+	rows := max(r.bench.rows/5, 100)
+	few := max(r.bench.rows/50, 100)
+	for _, of := range []struct {
+		what        string
+		rows, batch int
+		prepare     func(ctx context.Context) error
+	}{
+		{fmt.Sprintf("another column of %s updated one by one", short(rows)), rows, 1, r.reset(rows)},
+		{fmt.Sprintf("another column of %s updated, %d a statement", short(rows), batch), rows, batch, r.reset(rows)},
+		{fmt.Sprintf("the same beside a jsonb of 100 kB, %s updated one by one", short(few)), few, 1, func(ctx context.Context) error {
+			if err := r.reset(few)(ctx); err != nil {
+				return err
+			}
+			for _, table := range []string{"plain", "orders", "other"} {
+				fill := fmt.Sprintf(`update shop.%s set doc = (select jsonb_build_object('a', string_agg(md5(id::text || n), '')) from generate_series(1, 3200) as n)`, table)
+				if err := r.exec(ctx, fill, "vacuum (analyze) shop."+table); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		rates, err := r.interleave(ctx, of.what, updates("with the rule", "orders", of.rows, of.batch, of.prepare),
+			updates("without", "plain", of.rows, of.batch, of.prepare),
+			updates("with a statement trigger", "other", of.rows, of.batch, of.prepare))
 		if err != nil {
 			return err
 		}
-		f := figure{Workload: "rules", Case: what, Against: "without", Subject: "with a rule"}
+		f := figure{Workload: "rules", Case: of.what, Against: "without", Subject: "with a rule"}
 		r.report.compare(f, rates[0], rates[1], atLeast(0.95))
 		f.Subject, f.Note = "with a statement trigger instead", "which rules do not use"
 		r.report.compare(f, rates[2], rates[1], nil)
