@@ -214,6 +214,21 @@ var scans = map[string]scan{
 			"days 1 04-01 08:00", "days 7 04-01 08:00",
 		},
 	},
+	"a row whose names are not known is paused, is done in time, or is over": {
+		calendars: `calendars: {de: {timezone: Europe/Berlin, hours: "mon-fri 09:00-17:00"}}`,
+		tables: `create table o (id int primary key, region text, tz text, at timestamptz, hold boolean not null default false, shut boolean not null default false);
+			insert into o values (1, null, 'Mars', '2026-03-27 09:00Z', true), (2, 'fr', 'UTC', '2026-03-27 09:00Z', false), (3, 'de', 'UTC', '2026-03-27 09:00Z', false), (4, 'de', null, '2026-03-27 09:00Z', false)`,
+		rules: `since: at, done: shut, pause: hold, timezone: {name: tz}, met: {event: met}, recovered: {event: over}, ` +
+			`steps: [{after: 50% of 4 business hours, calendar: {name: region}, event: hours}, {after: 3h, every: 1h, times: 2, event: hourly}]`,
+		then: []string{
+			"1h: update o set shut = true where id in (2, 4)",
+			"2h: update o set hold = false, region = 'de', tz = 'Asia/Tokyo' where id = 1",
+			"150m: update o set tz = 'Mars', region = 'fr' where id = 3",
+			"3h: update o set shut = true where id = 3",
+		},
+		days: 1,
+		want: []string{"met 2 03-27 10:15", "hours 3 03-27 11:00", "over 3 03-27 12:15", "hours 1 03-27 13:00", "hourly 1 03-27 14:00", "hourly 1 03-27 15:00"},
+	},
 	"a delay of more than 292 years stands for never": {
 		tables: `create table o (id int primary key, s timestamptz, minutes int);
 			create table setting (id int primary key, minutes int);

@@ -322,8 +322,8 @@ func messageID(rule, key string, since time.Time, step string) string {
 	return eventID(rule, key, since, "message\x00"+step) // no step has such a name
 }
 
-// clocks returns the clocks that count for a row. Only what follows the end of a wait may get UTC for a name that is not
-// known: no step fires then.
+// clocks returns the clocks that count for a row. Only what follows the end of a wait may get UTC for a name that is
+// not known: no step fires then.
 func (p *page) clocks(i int) *clocks {
 	c, _ := p.rule.timing.clocksFor(p.turns[i].seen.Held)
 	return c

@@ -31,8 +31,8 @@ type Occurrence struct {
 	At     time.Time // UTC
 }
 
-// NewTiming returns the timing of a rule. calendars has at least those that its steps name. If the data of rows name the
-// calendar of a step, it has all that they may name.
+// NewTiming returns the timing of a rule. calendars has at least those that its steps name. If the data of rows name
+// the calendar of a step, it has all that they may name.
 func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	zone, err := clocksOf(r.Timezone)
 	if err != nil {

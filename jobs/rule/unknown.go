@@ -63,7 +63,8 @@ func (s *stepTiming) calendarFor(name *string) (*calendar, *UnknownName) {
 		cmp.Or(spoken.Meant(*name, names), others(names)+".")+" Correct the row, or add the calendar and apply the file")
 }
 
-// clocksFor returns the clocks that count for a row whose data hold these values, by step: UTC if the name is not known.
+// clocksFor returns the clocks that count for a row whose data hold these values, by step: UTC if the name is not
+// known.
 func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
 	if t.zone.sql == "" {
 		return t.clocks, nil
