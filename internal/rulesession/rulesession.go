@@ -39,7 +39,8 @@ var UsualAbbreviations = fmt.Sprintf("current_setting('%s') = %s", abbreviations
 // names is the search_path of reading transactions and triggers. A text of an applied rule names other schemas itself.
 const names = "search_path = pg_catalog, pg_temp"
 
-// interpreted lets the server compile nothing: for the few rows of a trigger or a page, that takes longer than it saves.
+// interpreted lets the server compile nothing. For the few rows of a trigger or a page, that takes longer than it
+// saves.
 const interpreted = "jit = off"
 
 // Understand is SQL that prepares a transaction to understand the texts of a rule. It leaves the

@@ -52,25 +52,18 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 // mayPlan lets the server plan a statement of a rule, as the role of the rule. It returns the right that is missing.
 // Nil: none.
 func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query string) (*Denied, error) {
-	statements := []string{"savepoint prescient_rule"}
+	var statements []string
 	if role := r.Rule.Role; role != "" {
 		statements = append(statements, "set local role "+pq.QuoteIdentifier(role))
 	}
 	statements = append(statements, "explain "+anyParameter.ReplaceAllString(query, "null"))
-	var err error
-	for _, statement := range statements {
-		if err = execOne(ctx, tx, statement); err != nil {
-			break
-		}
-	}
-	refused, ok := errors.AsType[*pq.Error](err)
-	if err != nil && (!ok || !pg.IsMistake(err)) {
+	refused, err := refusal(ctx, tx, true, statements...)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if _, err := tx.ExecContext(ctx, "rollback to prescient_rule"); err != nil {
-		return nil, err
-	}
-	if refused == nil || refused.Code != pqerror.InsufficientPrivilege {
+	case refused == nil:
+		return nil, undo(ctx, tx)
+	case refused.Code != pqerror.InsufficientPrivilege:
 		return nil, nil
 	}
 	var login string
@@ -92,17 +85,6 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 		grants = []string{"alter role " + role + " bypassrls"}
 	}
 	return &Denied{role, refused.Message, grants}, nil
-}
-
-// execOne executes a text that is a single statement. The server refuses to prepare several.
-func execOne(ctx context.Context, tx *sqlx.Tx, statement string) error {
-	stmt, err := tx.PrepareContext(ctx, statement)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stmt.Close() }()
-	_, err = stmt.ExecContext(ctx)
-	return err
 }
 
 // anyParameter matches a parameter of a query of a rule, without its type.

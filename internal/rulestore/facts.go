@@ -3,7 +3,6 @@ package rulestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -230,7 +229,7 @@ func (r *resolver) expression(
 	view := "pg_temp." + exprName
 	statement := fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
 		exprName, text, u.Relation)
-	refused, err := r.try(ctx, statement)
+	refused, err := refusal(ctx, r.tx, true, statement)
 	if err == nil && refused != nil {
 		var why string
 		why, err = r.store.words(ctx, r.tx, refusedText{text: text, statement: statement, refused: refused, table: u.table})
@@ -275,7 +274,7 @@ func (r *resolver) expression(
 		misread = u.misread(text, e, found.Columns)
 	}
 	frozen := expr.Frozen(text, e.SQL)
-	switch err = r.undo(ctx); {
+	switch err = undo(ctx, r.tx); {
 	case err != nil:
 		return e, err
 	case !want(e.Type):
@@ -431,30 +430,6 @@ func (r *resolver) named(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// try runs a statement, and returns why the server refuses it. The text of an expression cannot end it and begin
-// another one: a prepared statement is only one.
-func (r *resolver) try(ctx context.Context, statement string) (*pq.Error, error) {
-	if _, err := r.tx.ExecContext(ctx, "savepoint "+exprName); err != nil {
-		return nil, err
-	}
-	stmt, err := r.tx.PrepareContext(ctx, statement)
-	if err == nil {
-		defer func() { _ = stmt.Close() }()
-		_, err = stmt.ExecContext(ctx)
-	}
-	refused, ok := errors.AsType[*pq.Error](err)
-	if !ok {
-		return nil, err
-	}
-	return refused, r.undo(ctx)
-}
-
-// undo takes back what the last try has created. Citus cannot drop it, because its workers have no pg_temp.
-func (r *resolver) undo(ctx context.Context) error {
-	_, err := r.tx.ExecContext(ctx, "rollback to "+exprName)
-	return err
-}
-
 // tableCopy is the name of an empty copy of the table. It is not that of the table, which may be the name of a type.
 const tableCopy = "pg_temp." + exprName + "_copy"
 
@@ -468,7 +443,7 @@ func (r *resolver) copyTable(ctx context.Context, t table) error {
 // tells what it runs.
 func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u *understood) error {
 	function := "pg_temp." + exprName
-	refused, err := r.try(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
+	refused, err := refusal(ctx, r.tx, true, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
 		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, tableCopy, kind, e.SQL, u.Name()))
 	if err != nil {
 		return err
@@ -478,7 +453,7 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 		return nil
 	}
 	if r.store.client == nil { // without the schema of prescient, and no trigger is made
-		return r.undo(ctx)
+		return undo(ctx, r.tx)
 	}
 	var problem sql.NullString
 	var plain bool
@@ -493,5 +468,5 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 		r.wrong(field, "%s", problem.String)
 	}
 	u.plain = u.plain && plain
-	return r.undo(ctx)
+	return undo(ctx, r.tx)
 }

@@ -192,10 +192,13 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 				what, settings = "step "+r.Rule.Steps[i].Name+": ", qualifiedNames
 				query, written = r.Query(i)
 			}
+			if query == "" {
+				continue
+			}
 			if _, err := tx.ExecContext(ctx, settings); err != nil {
 				return err
 			}
-			refused, err := refusal(ctx, tx, query)
+			refused, err := refusal(ctx, tx, false, query)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,10 @@ func (s *Store) statements(ctx context.Context, u understood) error {
 		}
 		for i := range r.Rule.Steps {
 			query, written := r.Query(i)
-			refused, err := refusal(ctx, tx, query)
+			if query == "" {
+				continue
+			}
+			refused, err := refusal(ctx, tx, false, query)
 			if err != nil {
 				return err
 			}
@@ -103,23 +106,38 @@ var caughtUp = regexp.MustCompile(`(?i)\$now\b|\b(?:now|clock_timestamp|current_
 // another search_path.
 const qualifiedNames = "set local search_path = pg_catalog, pg_temp"
 
-// refusal lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
-func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
-	if query == "" {
-		return nil, nil
-	}
-	if _, err := tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
-		return nil, err
-	}
-	stmt, err := tx.PrepareContext(ctx, query)
-	if err == nil {
-		defer func() { _ = stmt.Close() }() // the transaction is rolled back
-		return nil, nil
+// refusal lets the server prepare statements after a savepoint, and executes each if execute is set. It returns why the
+// server refuses one, and undoes the others then. Nil: it refuses none. Each text is a single statement: the server
+// prepares no other.
+func refusal(ctx context.Context, tx *sqlx.Tx, execute bool, statements ...string) (*pq.Error, error) {
+	_, err := tx.ExecContext(ctx, "savepoint "+exprName)
+	for _, statement := range statements {
+		if err == nil {
+			err = prepare(ctx, tx, execute, statement)
+		}
 	}
 	refused, ok := errors.AsType[*pq.Error](err)
 	if !ok || !pg.IsMistake(err) {
 		return nil, err
 	}
-	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")
-	return refused, err
+	return refused, undo(ctx, tx)
+}
+
+func prepare(ctx context.Context, tx *sqlx.Tx, execute bool, statement string) error {
+	stmt, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }()
+	if execute {
+		_, err = stmt.ExecContext(ctx)
+	}
+	return err
+}
+
+// undo takes back what was done after the savepoint of refusal. Citus cannot drop it, because its workers have no
+// pg_temp.
+func undo(ctx context.Context, tx *sqlx.Tx) error {
+	_, err := tx.ExecContext(ctx, "rollback to "+exprName)
+	return err
 }
