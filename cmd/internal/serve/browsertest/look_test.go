@@ -186,6 +186,7 @@ func TestAtADeskNothingIsCutOffOrCovered(t *testing.T) {
 		for _, wrong := range ask[[]string](b, `[
 			...[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => "the table " + e.getAttribute("aria-label") + " is cut off"),
 			...[...document.querySelectorAll(".timeline .at time")].filter(e => e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right).map(e => e.textContent + " leaves its column"),
+			...[...document.querySelectorAll("td:not(.state) > .mark")].filter(e => e.getClientRects().length > 1).map(e => e.textContent + " is broken into lines"),
 			...[...document.querySelectorAll("tbody code")].filter(e => e.getClientRects().length > 1).map(e => e.textContent + " is broken into lines"),
 			...(document.querySelector("nav").getBoundingClientRect().bottom > document.querySelector(".top .search").getBoundingClientRect().top ? [] : ["the search is below the sections"]),
 		]`) {
