@@ -91,7 +91,7 @@ func forecastOf(t *testing.T, kit *testkit.Kit, path string) map[string]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := store.Plan(t.Context(), file)
+	plan, err := store.Plan(t.Context(), file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

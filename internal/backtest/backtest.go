@@ -38,6 +38,8 @@ type Config struct {
 	// Record says where to read what the rule has fired since it was applied. Nil: the table alone says what it would
 	// have done.
 	Record *Record
+	// Progress is called with the number of rows that were read, before the first one and after each. Optional.
+	Progress func(rows int64)
 }
 
 // Run reads the rows of a rule's table, and says what each step would have done.
@@ -178,7 +180,13 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	for n := int64(0); ; n++ {
+		if t.cfg.Progress != nil {
+			t.cfg.Progress(n)
+		}
+		if !rows.Next() {
+			return rows.Err()
+		}
 		var r past
 		var held []sql.NullString
 		err := rows.Scan(&r.key, &r.since, &r.done, &r.doneNow, pq.Array(&held), &r.start, &r.about)
@@ -189,7 +197,6 @@ func (t *test) readTable(ctx context.Context, tx *sqlx.Tx) error {
 			return err
 		}
 	}
-	return rows.Err()
 }
 
 // held adds to what the data of a row hold what they hold for the alternatives: the zone, and the calendar of a step.

@@ -246,6 +246,19 @@ func TestATestReadsConditionsAsTheTriggersDo(t *testing.T) {
 	}
 }
 
+func TestATestTellsHowManyRowsItHasRead(t *testing.T) {
+	t.Parallel()
+	db := orders(t, "(1, '2030-03-01Z', null, 'web'), (2, '2030-03-01Z', null, 'web')")
+	var got []int64
+	_, err := backtest.Run(t.Context(), db, unshipped(after(t, "late", "24h")), backtest.Config{
+		From: time.Date(2030, time.February, 1, 0, 0, 0, 0, time.UTC), Now: time.Date(2030, time.April, 1, 0, 0, 0, 0, time.UTC),
+		Progress: func(rows int64) { got = append(got, rows) },
+	})
+	if err != nil || !slices.Equal(got, []int64{0, 1, 2}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 func TestATestOfARuleWritesNothing(t *testing.T) {
 	t.Parallel()
 	db := orders(t, `(1, '2026-01-05 10:00Z', null, null)`)

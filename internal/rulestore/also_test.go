@@ -156,7 +156,7 @@ func TestAMistakeInAlsoIsNamed(t *testing.T) {
 		"{table: shop.paid, key: order_id}":                                   "also: shop.paid is not a table",
 		"[{table: shop.payment, key: order_id}, {table: shop.paid, key: id}]": "also[2]: shop.paid is not a table",
 	} {
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "{table: shop.payment, key: order_id}", also, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "{table: shop.payment, key: order_id}", also, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", also, err)
 		}
@@ -170,12 +170,12 @@ func TestAMistakeInAlsoIsNamed(t *testing.T) {
 		other, key, _ := strings.Cut(other, ".")
 		file := strings.NewReplacer("shop.payment", "shop."+other, "p.order_id", "p."+key, "order_id", key,
 			"shop.orders", "shop."+table, "orders.id", table+".id", " and p.settled", "").Replace(unpaid)
-		_, err := s.store.Plan(t.Context(), parse(t, file))
+		_, err := s.store.Plan(t.Context(), parse(t, file), nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s, %s: %v", table, other, err)
 		}
 	}
-	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "done: exists", "done: shipped_at\n    #", 1)))
+	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unpaid, "done: exists", "done: shipped_at\n    #", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), "also: no expression of the rule reads another table") {
 		t.Error(err)
 	}

@@ -15,7 +15,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Progress says how far an Apply or a Remove has come.
+// Progress says how far a Plan, an Apply or a Remove has come.
 type Progress struct {
 	Rule string
 	// Rows is the number of rows that were looked at or cancelled.

@@ -302,7 +302,7 @@ rules:
 		t.Errorf("planned %+v", p)
 	}
 	again := s.store.Again()
-	plan, err := again.Plan(t.Context(), parse(t, file))
+	plan, err := again.Plan(t.Context(), parse(t, file), nil)
 	if err != nil || plan.Rules[0].Action != rulestore.Again || plan.Rules[0].Retimed != 1 {
 		t.Errorf("planned again %+v, %v", plan.Rules, err)
 	}
@@ -620,7 +620,7 @@ func TestARemoveThatDiesIsResumed(t *testing.T) {
 		t.Fatal("it did not die")
 	}
 	s.exec("update prescient.rule set state = 'removing'")
-	if _, err := s.store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), "is being removed") {
+	if _, err := s.store.Plan(t.Context(), parse(t, unshipped), nil); err == nil || !strings.Contains(err.Error(), "is being removed") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil {
@@ -830,7 +830,7 @@ func TestARuleFollowsItsTableToAnotherName(t *testing.T) {
 			s.exec(test.rename)
 			file := strings.ReplaceAll(unshipped, "shop.orders", test.table)
 			if test.table == "shop.old_orders" { // the name of the table was that of the entity
-				if _, err := s.store.Plan(t.Context(), parse(t, file)); err == nil || !strings.Contains(err.Error(), "write entity: orders") {
+				if _, err := s.store.Plan(t.Context(), parse(t, file), nil); err == nil || !strings.Contains(err.Error(), "write entity: orders") {
 					t.Errorf("error %v", err)
 				}
 				file = with(file, "entity: orders")
@@ -877,7 +877,7 @@ func TestARuleFollowsItsKeyToAnotherName(t *testing.T) {
 	if p := s.plan(file); p.Changes() {
 		t.Errorf("applied again: %+v", p)
 	}
-	if _, err := s.store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), `the checks that wait have the key "number"`) {
+	if _, err := s.store.Plan(t.Context(), parse(t, unshipped), nil); err == nil || !strings.Contains(err.Error(), `the checks that wait have the key "number"`) {
 		t.Errorf("another column is the key: %v", err)
 	}
 }

@@ -123,7 +123,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		if file == unshipped {
 			t.Fatalf("%s: nothing is replaced", change)
 		}
-		_, err := s.store.Plan(t.Context(), parse(t, file))
+		_, err := s.store.Plan(t.Context(), parse(t, file), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || len(problems(err)) == 0 {
 			t.Errorf("%s: error %v, want %s", change, err, want)
 		}
@@ -146,7 +146,7 @@ func TestPlanRefusesAVirtualColumn(t *testing.T) {
 		"done":           strings.Replace(unshipped, "done: shipped_at", "done: exists (select from shop.orders o where o.amount = orders.due)", 1),
 		"steps[1].after": strings.Replace(unshipped, "after: 2d", "after: {interval: make_interval(days => due::int)}", 1),
 	} {
-		_, err := s.store.Plan(t.Context(), parse(t, file))
+		_, err := s.store.Plan(t.Context(), parse(t, file), nil)
 		if err == nil || !strings.Contains(err.Error(), field+want) || len(problems(err)) != 1 {
 			t.Errorf("error %v, want %s", err, field+want)
 		}
@@ -176,7 +176,7 @@ func TestPlanWarnsOfALookupWithoutAnIndex(t *testing.T) {
 	if plan := s.plan(file); len(plan.Rules[0].Warnings) > 0 {
 		t.Errorf("warnings %q", plan.Rules[0].Warnings)
 	}
-	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(file, "steps:", "role: lookup_reader\n    steps:", 1)))
+	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(file, "steps:", "role: lookup_reader\n    steps:", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), "role: role lookup_reader may not look up what the rule does: permission denied for table payments") {
 		t.Errorf("error %v", err)
 	}
@@ -275,7 +275,7 @@ func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 		step := fmt.Sprintf("{after: 4d, sql: %q}", statement)
 		file := strings.Replace(unshipped, "{after: 4d, event: order.unshipped.final}", step, 1)
 		for _, role := range []string{"", "    role: statement_reader\n"} {
-			_, err := s.store.Plan(t.Context(), parse(t, file+role))
+			_, err := s.store.Plan(t.Context(), parse(t, file+role), nil)
 			if want == "" {
 				if err != nil {
 					t.Errorf("%s: error %v", statement, err)
@@ -309,7 +309,7 @@ func TestPlanRefusesASubqueryThatNamesAColumnOfItsOwnInsteadOfTheRows(t *testing
 	} {
 		rules := strings.Replace(unshipped, "done: shipped_at",
 			"done: (select min(p.paid_at) from shop.payments p where "+condition+")", 1)
-		_, err := s.store.Plan(t.Context(), parse(t, rules))
+		_, err := s.store.Plan(t.Context(), parse(t, rules), nil)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", condition, err)
 		}
@@ -336,7 +336,7 @@ func TestTheTableAndTheKeyOfARuleStay(t *testing.T) {
 		"key: id -> key: id\n    entity: parcel":    "of entity orders",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", change, err, want)
 		}
@@ -459,7 +459,7 @@ func TestZonesOfWhichTheServerHasOtherDataAreTold(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.apply(unshipped + "    timezone: America/Phoenix\n")
-	_, err := s.store.Plan(t.Context(), parse(t, unshipped+"    timezone: America/Newtown\n"))
+	_, err := s.store.Plan(t.Context(), parse(t, unshipped+"    timezone: America/Newtown\n"), nil)
 	if err == nil || !strings.Contains(err.Error(), "timezone: the server does not know time zone America/Newtown") {
 		t.Errorf("planned with %v", err)
 	}

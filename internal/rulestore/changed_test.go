@@ -67,7 +67,7 @@ func TestAMistakeInChangedIsNamed(t *testing.T) {
 		"[changed(channel), changed(note)]":     "since[2]: changed is there twice",
 		"greatest(placed_at, changed(channel))": "since: changed(...) stands alone: write a list",
 	} {
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unanswered, "changed(channel)", since, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unanswered, "changed(channel)", since, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", since, err)
 		}

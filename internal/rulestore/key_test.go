@@ -95,7 +95,7 @@ func (s *shop) planned(file string) (rulestore.Plan, error) {
 	if err != nil {
 		return rulestore.Plan{}, err
 	}
-	return s.store.Plan(s.t.Context(), parsed)
+	return s.store.Plan(s.t.Context(), parsed, nil)
 }
 
 func TestDoctorTellsWhatAKeyOfTwoColumnsLacks(t *testing.T) {

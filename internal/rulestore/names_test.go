@@ -99,7 +99,7 @@ func TestAValueWithoutAZoneIsRefusedIfEachRowHasOne(t *testing.T) {
 		"since: placed_at -> since: local_at::timestamp at time zone note": "",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(named, from, to, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(named, from, to, 1)), nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %s", change, err, want)
 		}
@@ -120,7 +120,7 @@ func TestAZoneThatTheServerDoesNotKnowMakesNoWriteFail(t *testing.T) {
 	s.exec("update shop.orders set note = 'UTC'")
 	s.wants("corrected", "1 at 03-05 10:00, 2 at 03-05 10:00")
 	s.exec("update shop.orders set note = 'Mars'; delete from shop.orders where id = 1")
-	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(named, "since: placed_at", "since: local_at at time zone note", 1)))
+	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(named, "since: placed_at", "since: local_at at time zone note", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), `since: it cannot be computed for row 2: time zone "Mars" not recognized`) {
 		t.Error(err)
 	}

@@ -111,7 +111,7 @@ func TestAMistakeInPauseIsNamed(t *testing.T) {
 		"placed_at":       "pause: placed_at is of type timestamp with time zone: want a condition",
 		"exists (select from shop.payment p where p.order_id = orders.id)": "pause: is about columns of the row alone",
 	} {
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(held, "channel = 'hold'", pause, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(held, "channel = 'hold'", pause, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", pause, err)
 		}

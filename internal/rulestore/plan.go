@@ -22,15 +22,22 @@ import (
 
 // Plan returns what Apply would do with the rules of a file, and changes nothing. It reads each
 // table, page by page. The error joins a Problem for each mistake, and a RightsError if the login may
-// not read the table.
-func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
+// not read the table. told is told of the rows that were read. It may be nil.
+func (s *Store) Plan(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
 	plan, err := s.prepare(ctx, file, false)
 	if err != nil {
 		return Plan{}, err
 	}
 	for i := range plan.Rules {
 		f := newForecast(plan.Rules[i].rule.Applied)
-		if err := s.count(ctx, &plan.Rules[i], f.add); err != nil {
+		progress := Progress{Rule: plan.Rules[i].Name}
+		read := func(p page) {
+			f.add(p)
+			if progress.Rows += int64(len(p.rows)); told != nil {
+				told(progress)
+			}
+		}
+		if err := s.count(ctx, &plan.Rules[i], read); err != nil {
 			return Plan{}, s.unread(ctx, plan.Rules[i], err)
 		}
 		plan.Rules[i].Forecast = f.list()

@@ -78,7 +78,7 @@ func TestWhatAnEndedRowHasFiredFollowsItsKey(t *testing.T) {
 	s.exec("update shop.orders set id = id - 1") // each to the key that the one before has left
 	s.wants("renumbered one by one", "")
 	s.wantsFired("renumbered one by one", "10 final, 10 primary, 11 final, 11 primary, 12 final, 12 primary")
-	if plan, err := s.store.Again().Plan(t.Context(), parse(t, unshipped)); err != nil || plan.Rules[0].Begin != 0 || plan.Rules[0].Overdue != 0 {
+	if plan, err := s.store.Again().Plan(t.Context(), parse(t, unshipped), nil); err != nil || plan.Rules[0].Begin != 0 || plan.Rules[0].Overdue != 0 {
 		t.Errorf("a second look finds %+v, %v", plan, err)
 	}
 }

@@ -149,7 +149,7 @@ func TestARoleWithoutRightsIsToldWhatItLacks(t *testing.T) {
 			t.Errorf("error %v, want %s", err, step.want)
 		}
 	}
-	if _, err := store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.HasSuffix(err.Error(), ": grant select on shop.orders to rule_lacks") {
+	if _, err := store.Plan(t.Context(), parse(t, unshipped), nil); err == nil || !strings.HasSuffix(err.Error(), ": grant select on shop.orders to rule_lacks") {
 		t.Errorf("plan: error %v", err)
 	}
 }
@@ -353,7 +353,7 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 		"key: id -> key: kind":                                                       "line 5: rule order.unshipped: key: type shop.id is an enum",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
-		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)))
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || len(problems(err)) == 0 {
 			t.Errorf("%s: error %v, want %s", change, err, want)
 		}

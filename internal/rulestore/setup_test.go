@@ -104,7 +104,7 @@ func (s *shop) apply(file string) rulestore.Plan {
 
 func (s *shop) plan(file string) rulestore.Plan {
 	s.t.Helper()
-	plan, err := s.store.Plan(s.t.Context(), parse(s.t, file))
+	plan, err := s.store.Plan(s.t.Context(), parse(s.t, file), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

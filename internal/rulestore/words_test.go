@@ -74,7 +74,7 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		if file == unshipped {
 			t.Fatalf("%s: nothing is replaced", test.from)
 		}
-		_, err := s.store.Plan(t.Context(), parse(t, file))
+		_, err := s.store.Plan(t.Context(), parse(t, file), nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(problems(err)) == 0 || strings.Contains(err.Error(), "prescient") {
 			t.Errorf("%s:\n got %v\nwant %s", test.to, err, test.want)
 		}
@@ -106,7 +106,7 @@ func TestARowThatCannotBeComputedIsNamedWithItsExpression(t *testing.T) {
 		}
 		test := faults[from]
 		file := parse(t, strings.Replace(unshipped, from, test.to, 1))
-		_, planned := s.store.Plan(t.Context(), file)
+		_, planned := s.store.Plan(t.Context(), file, nil)
 		_, applied := s.store.Apply(t.Context(), file, nil)
 		understood, err := s.store.Understand(t.Context(), file, file.Rules[0])
 		if err != nil {

@@ -70,7 +70,9 @@ func runPlan(ctx context.Context, o *planOptions) error {
 			return err
 		}
 		refused := separate(checkReceivers(ctx, o.f, file))
-		plan, err := store.Plan(ctx, file)
+		show, end := progressOf(ctx, o.f)
+		plan, err := store.Plan(ctx, file, show)
+		end()
 		if err := rule.JoinByLine(append(refused, separate(err)...)); err != nil {
 			return o.naming(err)
 		}

@@ -123,7 +123,9 @@ func runTest(ctx context.Context, o *testOptions) error {
 		if err != nil {
 			return err
 		}
-		reports, err := testAll(ctx, store, db, schema, file, cfg)
+		show, end := progressOf(ctx, o.f)
+		reports, err := testAll(ctx, store, db, schema, file, cfg, show)
+		end()
 		if len(reports) == 0 && err != nil {
 			return o.naming(err)
 		}
@@ -193,6 +195,7 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 // testAll tests each rule. The error joins those of rules that cannot be tested, which have no report.
 func testAll(
 	ctx context.Context, store *rulestore.Store, db *sqlx.DB, schema pgsql.Schema, file rule.File, cfg backtest.Config,
+	show func(rulestore.Progress),
 ) ([]backtest.Report, error) {
 	for name := range file.Calendars {
 		if len(file.Calendars) == 1 {
@@ -212,6 +215,7 @@ func testAll(
 			if cfg.Record = nil; len(recorded) > 0 {
 				cfg.Record = &backtest.Record{Schema: schema, Steps: recorded}
 			}
+			cfg.Progress = func(rows int64) { show(rulestore.Progress{Rule: r.Name, Rows: rows}) }
 			var report backtest.Report
 			report, err = backtest.Run(ctx, db, applied, cfg)
 			if err = store.Explain(ctx, applied, err); err == nil {
