@@ -196,7 +196,7 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 	}
 	err := p.Table(nil, rows...)
 	if r.Action != rulestore.Unchanged && r.Counting > 0 {
-		err = errors.Join(err, printForecast(p, r.Forecast, show), printSlots(p, r.Slots, show.checks))
+		err = errors.Join(err, printForecast(p, r, show), printSlots(p, r.Slots, show.checks))
 	}
 	return err
 }
@@ -211,7 +211,11 @@ func unknownNames(names []rulestore.NameCount) string {
 }
 
 // printForecast prints what the steps will do.
-func printForecast(p *output.Printer, steps []rulestore.StepForecast, show bounds) error {
+func printForecast(p *output.Printer, r rulestore.RulePlan, show bounds) error {
+	steps, heading := r.Forecast, "If no row changes until then, the steps fire for:"
+	if r.Refused {
+		heading = "Apply refuses the rule as it is. With overdue: last, and if no row changes until then, the steps fire for:"
+	}
 	var acts, slots []table.Row
 	var lines []string
 	zoned := slices.ContainsFunc(steps, func(s rulestore.StepForecast) bool {
@@ -226,7 +230,7 @@ func printForecast(p *output.Printer, steps []rulestore.StepForecast, show bound
 			lines = append(lines, fmt.Sprintf("%s, %s: %s", s.Step, s.When, s.Does))
 		}
 	}
-	err := errors.Join(p.Lines("", "If no row changes until then, the steps fire for:"),
+	err := errors.Join(p.Lines("", heading),
 		p.Table(table.Row{
 			"STEP", "ROWS", "LEFT OUT", "FIRED", "FIRST KEYS", output.Droppable("WHEN"), output.Droppable("DOES"),
 		}, acts...))
