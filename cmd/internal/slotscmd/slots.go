@@ -98,27 +98,48 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "show SLOT",
 		Short: "Show one slot: its ledger row, its claims, and what waits in it",
-		Long: `Show one slot: its ledger row, its claims, and what waits in it by job. A count that
-ended early says so: 100,000+.
+		Long: `Show one slot: its ledger row, its claims, and what waits in it by job. SLOT is its instant, or "latest": the
+newest slot that a run or catch-up has opened. A count that ended early says so: 100,000+.
 A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
 If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
 A job that is not registered in this binary is marked. A slot of an earlier width is shown if the ledger has it.
 The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
 began, it is "not opened".`,
-		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
-		Args:    cli.Exactly("SLOT"),
+		Example: `  prescient slots show latest
+  prescient slots show 2026-03-01T13:15:00Z`,
+		Args: cli.Exactly("SLOT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var slot cli.Instant
+			if args[0] == latest {
+				return showSlot(c.Context(), f, time.Time{})
+			}
 			if err := slot.Set(args[0]); err != nil {
-				return exit.Usagef("slot %q: %w", args[0], err)
+				return exit.Usagef("slot %q: %w, or %s", args[0], err, latest)
 			}
 			return showSlot(c.Context(), f, slot.At)
 		},
 	})
 }
 
+// latest stands for the newest slot that was opened.
+const latest = "latest"
+
+// errNoneOpened is the error of a ledger without a slot.
+var errNoneOpened = errors.New("no slot has been run yet: begin with \"run\" from cron, or with the daemon")
+
+// showSlot shows a slot, or the newest one that was opened for the zero time.
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
+		if slot.IsZero() {
+			newest, err := seq.Collect(l.List(ctx, slot, l.Grid().Next(l.Now()), 1))
+			if err != nil {
+				return err
+			}
+			if len(newest) == 0 {
+				return errNoneOpened
+			}
+			slot = newest[0].Slot
+		}
 		run, err := l.Show(ctx, slot)
 		if errors.Is(err, ledger.ErrNoSlot) {
 			if !l.Grid().Contains(slot) {
