@@ -34,6 +34,9 @@ type Setup struct {
 	// all stores.
 	Store string
 
+	// Receiver is the receiver that runs tell of findings. Empty: none.
+	Receiver string
+
 	// Width is the distance between two slots. WidthFrom names its source, for the reader.
 	Width     time.Duration
 	WidthFrom string

@@ -94,7 +94,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 // machine completes the setup of a machine but for the width, which the database knows.
 func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error) {
 	s = o.Setup
-	s.Config, s.Store = f.Loaded().File, f.Chosen()
+	s.Config, s.Store, s.Receiver = f.Loaded().File, f.Chosen(), f.Config().Alerts.Receiver
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
