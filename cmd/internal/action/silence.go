@@ -61,11 +61,11 @@ func (a Silence) check(*Store) error {
 
 func (a Silence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("Tells no person of %s for %s, because: %s", a.Finding, duration.Format(a.span()), a.Because)
-	return plan, tx.knowFinding(ctx, a.Finding)
+	return plan, tx.KnowFinding(ctx, a.Finding)
 }
 
-// knowFinding returns an error for a finding that there cannot be.
-func (tx Tx) knowFinding(ctx context.Context, finding string) error {
+// KnowFinding returns an error for a finding that there cannot be.
+func (tx Tx) KnowFinding(ctx context.Context, finding string) error {
 	known, err := tx.alertOf(ctx, finding)
 	if err != nil || known.Finding != "" {
 		return err
@@ -103,7 +103,7 @@ func (tx Tx) alertOf(ctx context.Context, finding string) (k alert.Known, err er
 }
 
 func (a Silence) do(ctx context.Context, tx Tx) (Report, error) {
-	if err := tx.knowFinding(ctx, a.Finding); err != nil {
+	if err := tx.KnowFinding(ctx, a.Finding); err != nil {
 		return nil, err
 	}
 	return tx.silence(ctx, a.Finding, a.span(), a.Because)
@@ -172,7 +172,7 @@ func (a EndSilence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 func (tx Tx) silenced(ctx context.Context, finding string) (alert.Known, error) {
 	known, err := tx.alertOf(ctx, finding)
 	if err == nil && !known.SilencedUntil.After(tx.now()) {
-		known, err = alert.Known{}, tx.knowFinding(ctx, finding)
+		known, err = alert.Known{}, tx.KnowFinding(ctx, finding)
 	}
 	return known, err
 }

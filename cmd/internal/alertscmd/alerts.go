@@ -3,6 +3,7 @@
 package alertscmd
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -57,6 +58,22 @@ func printAlerts(f *factory.Factory, list []view.Alert) error {
 	})
 }
 
+// unknown returns why there cannot be a finding, as far as the database can be asked.
+func unknown(ctx context.Context, f *factory.Factory, finding string) error {
+	if _, err := health.Named(finding); err != nil {
+		return err
+	}
+	err := perform.With(ctx, f, func(s *action.Store) error {
+		return database.Change(ctx, s.DB, func(tx *sqlx.Tx) error {
+			return action.Tx{Store: s, Tx: tx}.KnowFinding(ctx, finding)
+		})
+	})
+	if _, is := errors.AsType[*action.RefusedError](err); is {
+		return err
+	}
+	return nil
+}
+
 func newCmdSilence(f *factory.Factory) *cobra.Command {
 	var a action.Silence
 	var span time.Duration
@@ -72,11 +89,8 @@ one job, a destination, a consumer or a receiver, a slash and its name. "alerts 
 		Args: cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Finding, a.For = args[0], duration.Text(span)
-			if span > 0 {
-				_, err := health.Named(a.Finding)
-				if because := checkBecause(a.Because); because != nil {
-					return exit.Usagef("%w", errors.Join(because, err))
-				}
+			if because := checkBecause(a.Because); span > 0 && because != nil {
+				return exit.Usagef("%w", errors.Join(unknown(c.Context(), f, a.Finding), because))
 			}
 			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
 				if span == 0 {
