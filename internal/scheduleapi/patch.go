@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/payload"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -62,7 +65,8 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	}
 	for name := range changes {
 		if !fieldNames[name] {
-			return nil, web.NewProblem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q", name))
+			return nil, web.NewProblem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q%s", name,
+				spoken.Meant(name, slices.Collect(maps.Keys(fieldNames)))))
 		}
 	}
 	return changes, nil

@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // placed is an error with its place.
@@ -31,9 +34,10 @@ func (p *placed) in(step string) *placed {
 // scanner reads valid JSON. It reads bytes, because tokens would take twice as long as decoding the
 // text.
 type scanner struct {
-	text []byte
-	at   int
-	keys [][]byte // of all open objects
+	text   []byte
+	at     int
+	keys   [][]byte // of all open objects
+	strict bool     // also refuse fields that no name is like
 }
 
 func (s *scanner) skip() {
@@ -88,7 +92,7 @@ func (s *scanner) object(of *shape) *placed {
 			return &placed{problem: "has a key that " + problem}
 		}
 		key := plain(quoted)
-		inner, err := of.field(key)
+		inner, err := of.field(key, s.strict)
 		if err != nil {
 			return err
 		}
@@ -105,8 +109,8 @@ func (s *scanner) object(of *shape) *placed {
 }
 
 // field returns the shape of a key's value. It refuses a key that package encoding/json would take
-// for a field of another name.
-func (s *shape) field(key []byte) (*shape, *placed) {
+// for a field of another name. If strict, it refuses every unknown field.
+func (s *shape) field(key []byte, strict bool) (*shape, *placed) {
 	if s.fields == nil {
 		return cmp.Or(s.elem, free), nil
 	}
@@ -117,6 +121,10 @@ func (s *shape) field(key []byte) (*shape, *placed) {
 		if strings.EqualFold(name, string(key)) {
 			return nil, &placed{problem: fmt.Sprintf("has the unknown field %q: want %q", key, name)}
 		}
+	}
+	if strict {
+		return nil, &placed{problem: fmt.Sprintf("has the unknown field %q%s", key,
+			spoken.Meant(string(key), slices.Collect(maps.Keys(s.fields))))}
 	}
 	return free, nil
 }

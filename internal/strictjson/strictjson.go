@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 )
 
 // Text is a string for people, such as the text of an error. Invalid bytes in it become U+FFFD.
@@ -21,6 +22,11 @@ func Unmarshal(text []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
+		if unknown := (&scanner{text: text, strict: true}); strings.HasPrefix(err.Error(), "json: unknown field ") {
+			if placed := unknown.value(shapeOf(v)); placed != nil {
+				return placed
+			}
+		}
 		return err
 	}
 	if err := dec.Decode(new(json.RawMessage)); !errors.Is(err, io.EOF) {

@@ -69,6 +69,8 @@ func TestTheNamesOfFieldsAreExact(t *testing.T) {
 		`{"reſults": []}`:                                           `want "results"`,
 		`{"named": {"a": {"Say": ""}}}`:                             `named.a has the unknown field "Say": want "say"`,
 		`{"self": {"self": {"Self": null}}}`:                        `self.self has the unknown field "Self"`,
+		`{"results": [{}, {"nxt": null}]}`:                          `results[1] has the unknown field "nxt": did you mean next?`,
+		`{"nothing": 1}`:                                            `it has the unknown field "nothing"`,
 		`{"plain": 1}`:                                              `want "Plain"`,
 		`{"say": "\ud800", "results": [{"say": "` + "\xff" + `"}]}`: "",
 		`{"next": "\ud800"}`:                                        `next has half a surrogate pair`,

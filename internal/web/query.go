@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // Parameters are the parameters of a request's query.
@@ -23,6 +25,8 @@ func checkQuery(r *http.Request, known []string) error {
 		switch {
 		case len(known) == 0:
 			return NewProblem(http.StatusBadRequest, name+": this path has no parameters")
+		case spoken.Meant(name, known) != "" && !slices.Contains(known, name):
+			return NewProblem(http.StatusBadRequest, name+": there is no such parameter"+spoken.Meant(name, known))
 		case len(values) > 1 || !slices.Contains(known, name):
 			return NewProblem(http.StatusBadRequest,
 				fmt.Sprintf("%s: want the parameters %s, each once", name, strings.Join(known, ", ")))

@@ -254,7 +254,7 @@ func TestMistakesAreProblems(t *testing.T) {
 	}{
 		{400, "POST", "/schedules", `{`, nil, "the body: it ends too early: want a whole JSON value"},
 		{400, "POST", "/schedules", "", nil, "the body: it ends too early: want a whole JSON value"},
-		{400, "POST", "/schedules", `{"id": "b", "cron": "@daily"}`, nil, `unknown field "cron"`},
+		{400, "POST", "/schedules", `{"id": "b", "cron": "@daily"}`, nil, `the body: it has the unknown field "cron": did you mean crontab?`},
 		{400, "POST", "/schedules", `{"id": "b"} }`, nil, "goes on"},
 		{400, "POST", "/schedules", `{"id": "b", "crontab": "@daily", "crontab": "@hourly"}`, nil, "the body: it has crontab twice, and only one of them would be read"},
 		{400, "PATCH", "/schedules/a", `{"payload": {"a": 1, "a": 2}}`, nil, "payload has a twice"},
@@ -268,7 +268,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{400, "GET", "/schedules?limit=0", "", nil, "limit"},
 		{400, "GET", "/schedules?limit=201", "", nil, "limit"},
 		{422, "GET", "/schedules?state=asleep", "", nil, "state"},
-		{400, "GET", "/schedules?prefx=a", "", nil, "prefx"},
+		{400, "GET", "/schedules?prefx=a", "", nil, "prefx: there is no such parameter: did you mean prefix?"},
 		{400, "GET", "/schedules?prefix=a&prefix=b", "", nil, "each once"},
 		{400, "GET", "/schedules?prefix=%zz", "", nil, "query"},
 		{400, "GET", "/crontab-preview?crontab=@daily&from=noon&to=2030-03-01T12:00:00Z", "", nil, "from"},

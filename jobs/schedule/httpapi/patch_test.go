@@ -55,7 +55,7 @@ func TestAPatchChangesWhatItNamesAndLeavesTheRest(t *testing.T) {
 		{400, `[]`, "want an object"},
 		{400, `null`, "want an object"},
 		{400, `{"cron": "@daily"}`, `unknown field "cron"`},
-		{400, `{"cron": null}`, `unknown field "cron"`},
+		{400, `{"cron": null}`, `unknown field "cron": did you mean crontab?`},
 		{422, `{"payload": "\ud800"}`, "half a surrogate pair"},
 		{400, `{"paused": "yes"}`, "paused: it must not be of the JSON type string"},
 		{400, `{"deadline": "soon"}`, "such as 90s"},
