@@ -1,7 +1,6 @@
 package receiver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -117,9 +116,9 @@ func (m *mailer) Send(ctx context.Context, what Message) (string, error) {
 
 // compose returns the mail of a message.
 func (m *mailer) compose(what Message) (*gomail.Msg, error) {
-	list, err := mail.ParseAddressList(cmp.Or(what.To, m.to))
+	list, err := m.recipients(what.To)
 	if err != nil {
-		return nil, fmt.Errorf("the recipient is no mail address: %w", err)
+		return nil, err
 	}
 	out := gomail.NewMsg()
 	err = out.From(m.from)
@@ -137,6 +136,23 @@ func (m *mailer) compose(what Message) (*gomail.Msg, error) {
 		out.AddAlternativeString(gomail.TypeTextHTML, what.HTML)
 	}
 	return out, nil
+}
+
+// recipients returns the addresses of a message. Its own recipient is one address: it may come from a row of a table,
+// which must not send mail to more people.
+func (m *mailer) recipients(to string) ([]*mail.Address, error) {
+	if to == "" {
+		return mail.ParseAddressList(m.to)
+	}
+	one, err := mail.ParseAddress(to)
+	if err == nil {
+		return []*mail.Address{one}, nil
+	}
+	if list, other := mail.ParseAddressList(to); other == nil && len(list) > 1 {
+		return nil, fmt.Errorf("the recipient is %d mail addresses, and may be one: name several in the address of the "+
+			"receiver, or in a step each", len(list))
+	}
+	return nil, fmt.Errorf("the recipient is no mail address: %w", err)
 }
 
 // hash returns a short text of letters and digits, the same for the same id.

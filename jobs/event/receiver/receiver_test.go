@@ -244,7 +244,8 @@ func TestARecipientThatCannotGetMailIsRefused(t *testing.T) {
 	}
 	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com", loopback)
 	for _, to := range []string{
-		"gone@example.com", "full@example.com", "", "no address", "a@example.com\r\nBcc: b@example.com", "a@example.com, gone@example.com",
+		"gone@example.com", "full@example.com", "", "no address", "a@example.com\r\nBcc: b@example.com",
+		"\"a\r\nBcc: b@example.com\" <a@example.com>", "a@example.com, b@example.com", "all: a@example.com, b@example.com;",
 	} {
 		m := text("1", "x")
 		m.To = to
