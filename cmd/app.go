@@ -84,6 +84,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		complete(a.f, line.root)
 	}
+	line.args = args
 	line.root.SetArgs(args)
 	c, err := line.root.ExecuteContextC(ctx)
 	code := codeOf(err)

@@ -32,6 +32,7 @@ import (
 // line is one command line.
 type line struct {
 	root    *cobra.Command
+	args    []string
 	reached bool  // it was understood: a command's own function was called
 	helpErr error // help could not be printed
 }
@@ -67,14 +68,21 @@ func (a *App) newLine() *line {
 	root.SetHelpCommand(help)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { l.helpErr = writeHelp(f.Printer, c) })
 	root.SetFlagErrorFunc(cli.SuggestFlags)
-	wrap(f, root, func() { l.reached = true })
-	wrap(f, help, func() { l.reached = true })
+	reached := func(c *cobra.Command) error {
+		if err := cli.Once(c, l.args); err != nil {
+			return err
+		}
+		l.reached = true
+		return nil
+	}
+	wrap(f, root, reached)
+	wrap(f, help, reached)
 	return l
 }
 
 // wrap makes a command and its subcommands load the settings before they run, and puts the binary's
-// name into their help. reached is called when the command line was understood.
-func wrap(f *factory.Factory, c *cobra.Command, reached func()) {
+// name into their help. reached is called when the library has understood the command line, and may refuse it.
+func wrap(f *factory.Factory, c *cobra.Command, reached func(c *cobra.Command) error) {
 	for _, sub := range c.Commands() {
 		wrap(f, sub, reached)
 	}
@@ -86,7 +94,9 @@ func wrap(f *factory.Factory, c *cobra.Command, reached func()) {
 	}
 	run, plain := c.RunE, c.Run
 	c.RunE = func(c *cobra.Command, args []string) error {
-		reached()
+		if err := reached(c); err != nil {
+			return err
+		}
 		if err := f.Load(c); err != nil && c.Annotations[cli.NeedsNoConfig] == "" {
 			return err
 		}

@@ -80,6 +80,9 @@ type thresholdsValue struct{ health.Thresholds }
 
 func (*thresholdsValue) String() string { return "" }
 
+// Repeats says that the flag may be given several times.
+func (*thresholdsValue) Repeats() {}
+
 // Type names the value in help.
 func (*thresholdsValue) Type() string { return "CONDITION=VALUE" }
 
