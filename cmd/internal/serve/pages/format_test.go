@@ -2,6 +2,7 @@ package pages
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,5 +21,16 @@ func TestAMessageThatIsCutKeepsTheSentenceWithTheRemedy(t *testing.T) {
 		if !strings.HasPrefix(got, "cannot reach reach") || !strings.HasSuffix(got, "it. Check database.url.") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+func TestKeysThatAreNumbersAreInTheOrderOfNumbers(t *testing.T) {
+	t.Parallel()
+	want := []string{"", "0", "07", "7", "9", "10", "18446744073709551616", "1/2", "10/1", "9a", "a10", "a9"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, compareKeys)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -138,6 +138,25 @@ func byTime[T any](at func(row T) *time.Time) func(a, b T) int {
 	})
 }
 
+// byEntity compares by the name of an entity, and then by its key. Keys that are numbers come first, by their value.
+func byEntity[T any](of func(row T) (name, key string)) func(a, b T) int {
+	return func(a, b T) int {
+		name, key := of(a)
+		otherName, other := of(b)
+		return cmp.Or(cmp.Compare(name, otherName), compareKeys(key, other))
+	}
+}
+
+func compareKeys(a, b string) int {
+	notDigit := func(r rune) bool { return r < '0' || r > '9' }
+	x, y := strings.ContainsFunc(a, notDigit), strings.ContainsFunc(b, notDigit)
+	if x || y {
+		return cmp.Or(cmp.Compare(one(x), one(y)), cmp.Compare(a, b))
+	}
+	m, n := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	return cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n), cmp.Compare(a, b))
+}
+
 // listing is the head of a table, and a caption that says its order.
 type listing struct {
 	Heads   []head
