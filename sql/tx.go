@@ -24,7 +24,8 @@ var ErrRowSecurity = pg.ErrRowSecurity
 // ErrStatementPooling is returned if PgBouncer ends each transaction after its first statement.
 var ErrStatementPooling = pg.ErrStatementPooling
 
-// Pool is a *sql.DB or a *sqlx.DB. A value of any other type counts as nil.
+// Pool is a *sql.DB or a *sqlx.DB. Where a pool must be set, a value of another type, such as a wrapper, is refused as
+// if it were nil.
 type Pool interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -7,7 +7,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Pool is a *sql.DB or a *sqlx.DB. A value of any other type counts as nil.
+// Pool is a *sql.DB or a *sqlx.DB. Where a pool must be set, a value of another type, such as a wrapper, is refused as
+// if it were nil.
 type Pool interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -37,15 +37,15 @@ type Applied struct {
 	Values []Value `json:"values,omitempty"`
 	// Reads has the columns that expressions read, as SQL, and those of Key.
 	Reads []string `json:"reads"`
-	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
-	// may take, and those that say how steps repeat, and by which calendar and clocks. If one changes, the row is looked
-	// at again.
+	// Asks has the columns of the row that decide when steps are due, as far as triggers do not compute it. They are read
+	// by expressions of Since and of delays that look something up, and by those of repetitions, calendars and zones. If
+	// one changes, the row is looked at again.
 	Asks []string `json:"asks,omitempty"`
-	// Looks has the columns of the row that expressions of Done read which look something up. If one changes, a row that
-	// has ended waits again, for the steps to come.
+	// Looks has the columns of the row that are read by those expressions of Done that look something up. If one changes,
+	// a row that has ended waits again, for the steps to come.
 	Looks []string `json:"looks,omitempty"`
-	// Enters has the columns of the row that expressions of Where read which look something up. If one changes, the row
-	// may have come under the conditions.
+	// Enters has the columns of the row that are read by those expressions of Where that look something up. If one
+	// changes, the rule may have become about the row.
 	Enters []string `json:"enters,omitempty"`
 }
 
@@ -126,7 +126,8 @@ func (a Applied) keyed() (keys, where string) {
 		strings.Join(names, ", ")), strings.Join(equal, " and ")
 }
 
-// Parameters returns the first parameters of RowsQuery. It leaves out keys that no row has.
+// Parameters returns the first parameters of RowsQuery: for each column of the key, an array of the texts of keys. It
+// leaves out a key that does not have as many parts, because no row has it.
 func (a Applied) Parameters(keys []string) []any {
 	columns := make([]pq.StringArray, len(a.Key))
 	for _, key := range keys {
@@ -143,7 +144,8 @@ func (a Applied) Parameters(keys []string) []any {
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it
-// names. Empty: the step has no SQL. Written returns a part of the query as the file has it.
+// names. Empty: the step has no SQL. The function written turns a part of the query, such as one that the server
+// complains of, into the text of the file.
 func (a Applied) Query(step int) (query string, written func(part string) string) {
 	query, values := statement(a.Rule.Steps[step].SQL, a)
 	return query, func(part string) string {

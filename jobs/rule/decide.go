@@ -42,11 +42,12 @@ type Memory struct {
 	// Fired is the last occurrence that has fired since Row.Since, by the name of the step. Its instant is zero if it is
 	// not known.
 	Fired map[string]Occurrence
-	// From lets no step before it fire. Zero: all steps may fire.
+	// From is the instant before which no step fires: earlier ones were left out. Zero: none was.
 	From time.Time
-	// Came is when the row came to the rule, if a step may have passed then. Zero: none had.
+	// Came is when the row came to the rule, if a step may have passed by then. Zero: no step had passed.
 	Came time.Time
-	// First is the first slot for which the row has waited. Zero: it is not known. It decides with Rule.Met.
+	// First is the first slot for which the row has waited. Zero: it is not known. Rule.Met follows only if no step
+	// was due before it.
 	First time.Time
 	// Starts are the starts of the clock for which a step has fired since the rule has Recovered.
 	Starts []Start
@@ -89,8 +90,8 @@ type Decision struct {
 	Next time.Time
 }
 
-// Decide decides about a row. Returns an error if nothing is left to do but a step whose instant cannot be computed, or
-// if nothing is due and the error is an UnknownName, so that it is not told only after the steps to come.
+// Decide decides about a row. A step whose instant cannot be computed is an error if no other step is left. An
+// UnknownName is an error as soon as nothing is due: an operator should hear of it before the steps to come.
 func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 	is.Over = over(m.Starts, row)
 	switch {

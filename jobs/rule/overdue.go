@@ -50,8 +50,8 @@ func (o *Overdue) UnmarshalText(text []byte) error {
 // decides returns the policy for rows that come late. The zero value is OverdueLast.
 func (o Overdue) decides() OverduePolicy { return cmp.Or(o.Policy, OverdueLast) }
 
-// FirstToCome returns the first instant at which a step can be due that had not passed when a row came to its rule.
-// The slots of steps before it had begun.
+// FirstToCome returns the instant that divides the steps of a row that came to its rule at came. A step that is due
+// before it had passed then: its slot had begun. Other steps were still to come.
 func FirstToCome(slots grid.Grid, came time.Time) time.Time {
 	if floor := slots.Floor(came); floor.Before(came) {
 		return floor.Add(time.Microsecond)

@@ -19,7 +19,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// CheckConfig configures the checks of rules. DB, Publisher and Source must be set; every other zero
+// CheckConfig configures the checks of rules. DB and Publisher must be set; every other zero
 // field means its default.
 type CheckConfig struct {
 	// DB returns the pool on which checks read the tables of rules, which must stay open. It must be

@@ -82,9 +82,10 @@ type Rule struct {
 	Values []Value `json:"values,omitempty"`
 	// Also lists the other tables whose writes let a row be looked at in the next slot.
 	Also []Also `json:"also,omitempty"`
-	// Recheck is how often a row is checked again whose clock another table may start, or start again after the last
-	// step. With Recovered, it is also how often a row is checked again after a step has fired, if another table may
-	// end it. Defaults to 5 minutes, and to never with Also.
+	// Recheck matters only to a rule that looks up another table. Such a table may start the clock of a row, or move it
+	// after the last step, and no trigger tells: so the row is checked again after each Recheck. With Recovered, it is
+	// also checked again if a step has fired and another table may say that the row is done. Defaults to 5 minutes.
+	// With Also, the triggers of those tables tell, and it defaults to never.
 	Recheck Delay `json:"recheck,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
 	// UTC. TimezoneName does so for a row whose data hold the name, as SQL of type text. If it is null, or no zone has the
