@@ -109,10 +109,10 @@ type OpenedLate struct {
 // String says how many slots were opened late.
 func (o OpenedLate) String() string {
 	text := spoken.Count(o.Slots, "slot", "slots") + " in 24 hours"
-	switch {
-	case o.Slots == 0:
+	switch o.Slots {
+	case 0:
 		return text
-	case o.Slots == 1:
+	case 1:
 		text += fmt.Sprintf(": %s, %s after it began", spoken.Instant(*o.First), spoken.Duration(time.Duration(o.Longest)))
 	default:
 		text += fmt.Sprintf(": %s to %s, up to %s after they began", spoken.Instant(*o.First), spoken.Instant(*o.Last),

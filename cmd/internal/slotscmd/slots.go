@@ -73,14 +73,14 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			runs = output.Limited(ctx, f.Log(), runs, o.limit, "go on with --after "+last+", or give a larger --limit")
 		}
 		header := table.Row{
-			"SLOT", "STATE", output.Droppable("KIND"), "OPENED LATE", "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
-			"FAILED",
+			"SLOT", "STATE", output.Droppable("KIND"), "OPENED LATE", "PLANNED", "CHECKED", "FINISHED",
+			output.Droppable("RESCHEDULED"), "FAILED",
 			output.Droppable("TAKE-OVERS"), output.Droppable("FINISHED AT"),
 		}
 		return output.List(f.Printer, runs, header, func(v ledger.SlotRun) table.Row {
 			return table.Row{
-				v.Slot, string(v.State), string(v.Kind), late(v), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers,
-				v.FinishedAt,
+				v.Slot, string(v.State), string(v.Kind), late(v), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed,
+				v.TakeOvers, v.FinishedAt,
 			}
 		})
 	})

@@ -27,7 +27,10 @@ func ordered(_, _ board.JobLine) int { return 0 }
 var waitingFields = []field[view.Check]{
 	{name: "slot", text: "Slot", compare: byTime(func(c view.Check) *time.Time { return &c.NextCheckAt })},
 	{name: "state", text: "State", compare: by(func(c view.Check) string { return string(c.State) })},
-	{name: "entity", text: "Entity", compare: byEntity(func(c view.Check) (string, string) { return c.EntityName, c.EntityKey })},
+	{
+		name: "entity", text: "Entity",
+		compare: byEntity(func(c view.Check) (string, string) { return c.EntityName, c.EntityKey }),
+	},
 	{name: "job", text: "Job", compare: by(func(c view.Check) string { return c.JobExec })},
 	{name: "checks", text: "Checks", number: true, compare: by(func(c view.Check) int { return c.CheckCount })},
 	{name: "errors", text: "Errors", number: true, compare: by(func(c view.Check) int { return c.ErrorCount })},
@@ -37,7 +40,10 @@ var waitingFields = []field[view.Check]{
 var endedFields = []field[view.Ended]{
 	{name: "ended", text: "Ended", compare: byTime(func(e view.Ended) *time.Time { return &e.FinishedAt })},
 	{name: "outcome", text: "Outcome", compare: by(func(e view.Ended) string { return string(e.Outcome) })},
-	{name: "entity", text: "Entity", compare: byEntity(func(e view.Ended) (string, string) { return e.EntityName, e.EntityKey })},
+	{
+		name: "entity", text: "Entity",
+		compare: byEntity(func(e view.Ended) (string, string) { return e.EntityName, e.EntityKey }),
+	},
 	{name: "job", text: "Job", compare: by(func(e view.Ended) string { return e.JobExec })},
 	{name: "slot", text: "Slot", compare: byTime(func(e view.Ended) *time.Time { return &e.Slot })},
 	{name: "late", text: "Late", number: true, compare: by(func(e view.Ended) int64 { return int64(e.Lateness) })},
