@@ -412,6 +412,9 @@ func TestARepetitionGoesOnFromItsLastTime(t *testing.T) {
 // After an outage, of the times of a step that have passed, the last one fires. The naive count knows all times,
 // and when each slot was checked.
 func TestAnOutageLeavesOutAllButTheLastRepetition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs a thousand slots; package oracle has outages, too")
+	}
 	t.Parallel()
 	const text = `rules:
   - name: case.open

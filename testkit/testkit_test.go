@@ -204,6 +204,9 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 		"a bad instant": {testkit.New(t, testkit.Config{}), func(k *testkit.Kit) { k.Run(testkit.Start().Add(61 * time.Minute)) }, "is not a slot"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && test.kit == endless {
+				t.Skip("it runs a thousand slots")
+			}
 			t.Parallel()
 			if got := fatal(t, test.kit, test.do); !strings.Contains(got, test.want) {
 				t.Errorf("it fails with\n%s\nwant\n%s", got, test.want)

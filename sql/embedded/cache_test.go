@@ -47,9 +47,13 @@ func TestACopyThatIsNotWholeIsMadeAgain(t *testing.T) {
 	}
 	flipped := slices.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	for name, content := range map[string][]byte{
+	broken := map[string][]byte{
 		"empty": nil, "shorter than its checksum": {1}, "cut off": whole[:len(whole)/2], "a flipped bit": flipped,
-	} {
+	}
+	if testing.Short() {
+		broken = map[string][]byte{"a flipped bit": flipped}
+	}
+	for name, content := range broken {
 		if err := os.WriteFile(entry, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
