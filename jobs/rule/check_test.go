@@ -73,6 +73,21 @@ func TestARowThatNeedsNothingEndsWithWhatWasFound(t *testing.T) {
 	diff(t, []string(nil), s.published())
 }
 
+// A field that decides when steps fire must not be passed over by a version that does not know it.
+func TestARuleWithAFieldOfALaterVersionFiresNothing(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"{later}", "{rule,later}", "{rule,steps,0,later}", "{facts,later}"} {
+		s := newLateOrder(t)
+		s.exec(`update prescient.rule set definition = jsonb_set(definition::jsonb, $1, '"tz"')`, path)
+		s.run(day(4))
+		diff(t, []string(nil), s.published())
+		is := s.state()["order.unshipped 1"]
+		if !strings.Contains(is, "rule order.unshipped cannot be read by this version: ") || !strings.Contains(is, "later") {
+			t.Errorf("%s: %s", path, is)
+		}
+	}
+}
+
 func TestDoneMayBeACondition(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -3,7 +3,6 @@ package rule
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -80,7 +80,9 @@ func (r *compiled) decider(slots grid.Grid) Decider {
 
 func compile(definition string) (*compiled, error) {
 	r := &compiled{text: definition}
-	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
+	// A later version may have written the rule. Without a field of that version, such as a zone of the row, steps would
+	// fire at other instants.
+	if err := strictjson.Unmarshal([]byte(definition), &r.Applied); err != nil {
 		return nil, err
 	}
 	var err error
