@@ -470,6 +470,15 @@ func TestAnErrorOfSyntaxHasItsOwnLine(t *testing.T) {
 	}
 }
 
+func TestAMisspeltPlaceIsNotOfferedAsAColumn(t *testing.T) {
+	t.Parallel()
+	_, err := rule.Parse(strings.NewReader("rules:\n- {name: r, table: a.b, key: id, since: x, done: y, timezone: Europe/Berln, steps: [{after: 1h, event: e}]}"))
+	const want = "unknown time zone Europe/Berln: use a name of the IANA database, such as Europe/Berlin"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want %q at its end", err, want)
+	}
+}
+
 func TestAllMistakesAreToldInTheOrderOfTheFile(t *testing.T) {
 	t.Parallel()
 	_, err := rule.Parse(strings.NewReader("calendars: {c: {timezone: Mars}}\nrules:\n- {name: a}\n- {name: b, foo: 1}\n"))

@@ -64,7 +64,11 @@ func (r *Rule) complete() (errs []error) {
 		wrong("entity", "%s", problem)
 	}
 	if _, err := crontab.Zone("", r.Timezone); err != nil {
-		wrong("timezone", "%s. For a name of the row write timezone: {name: %s}", err, r.Timezone)
+		ofRow := ". For a name of the row write timezone: {name: " + r.Timezone + "}"
+		if strings.Contains(r.Timezone, "/") { // a place, and no column
+			ofRow = ""
+		}
+		wrong("timezone", "%s%s", err, ofRow)
 	}
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")

@@ -146,7 +146,12 @@ func NewFindings(list []health.Finding, self string) []health.Finding {
 // Current says which slot has begun, and whether a run has opened it.
 func (v Status) Current() string {
 	state := string(v.CurrentState)
+	left := slices.ContainsFunc(v.LeftOpen, func(t Trouble) bool { return t.Slot.Equal(v.CurrentSlot) })
 	switch {
+	case left && v.WaitedFor != "":
+		state = "left open: rows have waited for a lock of " + v.WaitedFor
+	case left:
+		state = "left open"
 	case v.CurrentState == slots.StateOpen && v.WaitedFor != "":
 		state += ", and rows wait for a lock of " + v.WaitedFor
 	case v.CurrentState == "" && v.CurrentSlot.Before(v.Since):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
@@ -262,7 +263,7 @@ func (v overviewPage) summary() string {
 	}
 	var said []string
 	if last != nil {
-		run := *last
+		run := v.inLedger(*last)
 		run.Forecast = nil // the forecast of its coming slots
 		was := "Slot " + v.clock(run.Slot) + " was run: "
 		if run.Slots > 1 {
@@ -275,6 +276,9 @@ func (v overviewPage) summary() string {
 			}
 		}
 		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")
+	}
+	if v.LastRun != nil && (last == nil || last.Slots > 1) { // a bar of several slots does not tell it
+		said = append(said, "The last run: "+v.Last()+".")
 	}
 	for _, c := range v.Running {
 		text := "Slot " + v.clock(c.Slot) + " is being run; " + counted(c.Count(), "row waits", "rows wait") + " in it"
@@ -292,6 +296,15 @@ func (v overviewPage) summary() string {
 		said = append(said, "The next slot is "+v.clock(next.Slot)+": "+says(*next)+".")
 	}
 	return strings.Join(said, " ")
+}
+
+// inLedger leaves out the slots of a cell that are from before the ledger began.
+func (v overviewPage) inLedger(c board.Cell) board.Cell {
+	if width := time.Duration(v.Width); width > 0 && v.Since.After(c.Slot) {
+		before := (v.Since.Sub(c.Slot) + width - 1) / width
+		c.Slot, c.Slots, c.Span = c.Slot.Add(before*width), c.Slots-int64(before), c.Span-duration.Text(before*width)
+	}
+	return c
 }
 
 // several describes a cell of narrow slots.

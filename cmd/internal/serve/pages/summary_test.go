@@ -9,6 +9,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // Where slots are narrow several share a bar, and what it sums up is no slot's.
@@ -102,5 +103,29 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 	want := "So far, 6 of 15 slots from 12:00 on were run: 170 rows, the longest took 301ms. The next slot is 12:06."
 	if got := v.summary(); got != want {
 		t.Errorf("summary %q, want %q", got, want)
+	}
+}
+
+func TestTheLastRunIsToldIfABarOfSeveralSlotsDoesNot(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+	run := &ledger.LastRun{Slot: noon.Add(15 * time.Minute), OpenedAt: noon.Add(15 * time.Minute), FinishedAt: new(noon.Add(15*time.Minute + time.Second)), Runner: "batch1:837"}
+	page := func(width time.Duration) (v overviewPage) {
+		n := int64(15 * time.Minute / width)
+		v.Status = view.Status{Now: noon.Add(17 * time.Minute), Width: duration.Text(width), Since: noon.Add(14 * time.Minute), NextSlot: noon.Add(18 * time.Minute), LastRun: run}
+		v.Overview.Axis = []board.Cell{
+			{Slot: noon, Span: duration.Text(15 * time.Minute), Slots: n, Done: 1, State: slots.StateDone},
+			{Slot: noon.Add(15 * time.Minute), Span: duration.Text(15 * time.Minute), Slots: n, Done: 1, Missed: 1, State: slots.StateMissed},
+		}
+		return v
+	}
+	const told = "The last run: 2030-03-01T12:15:01Z, 119 s ago, slot 2030-03-01T12:15:00Z by batch1:837."
+	narrow := page(time.Minute)
+	if got, want := narrow.summary(), "Slot 12:14 was run: 0 rows. "+told+" The next slot is 12:18."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	narrow.Overview.Axis = narrow.Overview.Axis[1:]
+	if got, want := narrow.summary(), told+" The next slot is 12:18."; got != want {
+		t.Errorf("without an earlier slot: %q, want %q", got, want)
 	}
 }
