@@ -128,7 +128,7 @@ func TestANameThatIsNotKnownIsToldWithWhatToDo(t *testing.T) {
 		{"{name: tz}", "{after: 1d, event: e}", named("", "Mars"), `timezone: tz is "Mars": unknown time zone Mars: use a name of the IANA database, such as Europe/Berlin`},
 		{"{name: tz}", "{after: 1d, event: e}", expr.Held{Timezone: new("")}, `timezone: tz is "": it names no time zone`},
 		{"{name: tz}", "{after: 1d, event: e}", named("", "Local"), `timezone: tz is "Local": time zone "Local" is not the same on each machine`},
-		{"{name: tz}", "{after: 1d, event: e}", named("", "../etc/passwd"), `invalid location name: use`},
+		{"{name: tz}", "{after: 1d, event: e}", named("", "../etc/passwd"), `unknown time zone "../etc/passwd": use`},
 		{"{name: tz}", region, named("de", "Mars"), `timezone: tz is "Mars"`},
 	} {
 		_, timing := namedRule(t, test.timezone, test.step)

@@ -16,6 +16,7 @@ import (
 
 func TestAMalformedCrontabIsRefusedAndTheErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("x", 300)
 	for expr, want := range map[string]string{
 		"":                                      "it is empty: write minute, hour",
 		" \t ":                                  "it is empty",
@@ -119,6 +120,10 @@ func TestAMalformedCrontabIsRefusedAndTheErrorSaysWhatToDo(t *testing.T) {
 		"TZ=local @daily":                       `time zone "local" is not the same on each machine`,
 		"TZ=localtime @daily":                   `time zone "localtime" is not the same on each machine`,
 		"TZ=right/UTC @daily":                   `time zone "right/UTC": leave out "right/"`,
+		"TZ=./right/UTC @daily":                 `unknown time zone "./right/UTC": use a name of the IANA database`,
+		"TZ=.//localtime @daily":                `unknown time zone ".//localtime": use a name of the IANA database`,
+		"TZ=Europe//Berlin @daily":              `unknown time zone "Europe//Berlin": use a name of the IANA database`,
+		"TZ=" + long + " @daily":                `unknown time zone "` + long[:60] + `": use a name of the IANA database`,
 		"TZ=../UTC @daily":                      "use a name of the IANA database",
 		"TZ=/etc/localtime 0 8 * * *":           "use a name of the IANA database",
 		"TZ=Europe 0 8 * * *":                   "use a name of the IANA database",

@@ -2,14 +2,19 @@ package crontab
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // 450 kB, for machines without a time zone database
 )
 
-// maxZones bounds the zones that are kept; the database has 600 names.
-const maxZones = 1000
+const (
+	// maxZones bounds the zones that are kept; the database has 600 names.
+	maxZones = 1000
+	// longestName is in bytes. The longest name of the database has 32.
+	longestName = 100
+)
 
 // zones holds the zones that were asked for: reading one from the file system takes longer than all
 // else in Parse.
@@ -42,8 +47,12 @@ func location(name string) (*time.Location, error) {
 }
 
 // load reads a time zone. Beside the names of the IANA database, its directory has files that are
-// not the same on each machine (localtime) or that count leap seconds (right/).
+// not the same on each machine (localtime) or that count leap seconds (right/). A path such as ./right/UTC
+// names them, too, and SQL does not know it.
 func load(name string) (*time.Location, error) {
+	if !fs.ValidPath(name) || len(name) > longestName {
+		return nil, fmt.Errorf("unknown time zone %.60q: use a name of the IANA database, such as Europe/Berlin", name)
+	}
 	directory, _, _ := strings.Cut(name, "/")
 	switch strings.ToLower(directory) {
 	case "local", "localtime", "posixrules":
