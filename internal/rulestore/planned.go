@@ -137,6 +137,8 @@ type NameCount struct {
 	Field string  `json:"field"`
 	Name  *string `json:"name"` // null: the rows name none
 	Rows  int64   `json:"rows"` // with this name
+	// Meant asks whether calendars of the file were meant. Empty: none is similar.
+	Meant string `json:"-"`
 }
 
 // String returns the name behind its field.
@@ -144,13 +146,13 @@ func (n NameCount) String() string {
 	if n.Name == nil {
 		return n.Field + " null"
 	}
-	return fmt.Sprintf("%s %q", n.Field, *n.Name)
+	return fmt.Sprintf("%s %q%s", n.Field, *n.Name, n.Meant)
 }
 
 // nameOf is a name that is not known, and its field. One that is not there is null.
 type nameOf struct {
-	field, name string
-	there       bool
+	field, name, meant string
+	there              bool
 }
 
 const (
@@ -229,6 +231,9 @@ func (p *RulePlan) countNames(list []*rule.UnknownName) {
 		if u.Name != nil {
 			name.name = strings.ToValidUTF8((*u.Name)[:min(len(*u.Name), longestKnown)], "")
 		}
+		if len(u.Near) > 0 {
+			name.meant = spoken.DidYouMean(u.Near)
+		}
 		if _, counted := p.names[name]; counted || len(p.names) < mostCounted {
 			p.names[name]++
 		}
@@ -249,7 +254,7 @@ func (p *RulePlan) close() {
 			"fire for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
 	}
 	for name, rows := range p.names {
-		p.Names = append(p.Names, NameCount{name.field, nil, rows})
+		p.Names = append(p.Names, NameCount{name.field, nil, rows, name.meant})
 		if name.there {
 			p.Names[len(p.Names)-1].Name = &name.name
 		}

@@ -18,6 +18,8 @@ type UnknownName struct {
 	Field string
 	// Name is the name that the data hold. Nil: null.
 	Name *string
+	// Near has the calendars of the file that may have been meant.
+	Near []string
 
 	text, why string
 }
@@ -59,8 +61,10 @@ func (s *stepTiming) calendarFor(name *string) (*calendar, *UnknownName) {
 		return nil, s.named.unknown(nil, "")
 	}
 	names := slices.Sorted(maps.Keys(s.calendars))
-	return nil, s.named.unknown(name, ", and the file has no such calendar"+
+	err := s.named.unknown(name, ", and the file has no such calendar"+
 		cmp.Or(spoken.Meant(*name, names), others(names)+".")+" Correct the row, or add the calendar and apply the file")
+	err.Near = spoken.Nearest(*name, names)
+	return nil, err
 }
 
 // clocksFor returns the clocks that count for a row whose data hold these values, by step: UTC if the name is not

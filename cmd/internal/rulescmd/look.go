@@ -125,8 +125,8 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	rows = append(rows, table.Row{"version", v.Version}, table.Row{"applied", v.AppliedAt},
 		table.Row{"waiting", waiting}, table.Row{"next slot", v.Summary.NextSlot})
 	e := v.Summary.Ended
-	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, "+
-		"%d cancelled, %d failed",
+	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, "+
+		"%d deleted or outside of the rule, %d cancelled, %d failed",
 		spoken.Instant(v.Summary.Since), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)
 	acts := v.Acts()
 	steps := make([]table.Row, len(acts))

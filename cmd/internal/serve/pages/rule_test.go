@@ -31,7 +31,7 @@ var ruleFigureTests = []figureTest{
 	{"/rule?name=order.late", "Met in time", `select count(*) from orders where shipped_at < placed_at + interval '1 hour'`},
 	{"/rule?name=order.late", "Met after a step", `select count(*) from orders where shipped_at > placed_at + interval '1 hour'`},
 	{"/rule?name=order.late", "Open after the last step", `select count(*) from orders where shipped_at is null and id < 5`},
-	{"/rule?name=order.late", "Left out", `select count(*) from orders where channel = 'test'`},
+	{"/rule?name=order.late", "Deleted or outside", `select count(*) from orders where channel = 'test'`},
 	{"/rule?name=order.late", "Cancelled", `select count(*) from prescient.future_job_history where outcome = 'cancelled'`},
 	{"/rule?name=order.late", "Given up", `select count(*) from prescient.future_job_history where outcome = 'failed'`},
 	{"/rule?name=order.late", "Steps of the rule | order.late | Fired", `select count(*) from prescient.rule_fired where step = 'order.late'`},
