@@ -178,7 +178,10 @@ func serveLogging(
 	app.Out, app.Err = io.Discard, log
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan Code, 1)
-	go func() { ended <- app.Run(ctx, append([]string{command, "--listen", "127.0.0.1:0"}, args...)) }()
+	if !slices.Contains(args, "--listen") {
+		args = append([]string{"--listen", "127.0.0.1:0"}, args...)
+	}
+	go func() { ended <- app.Run(ctx, append([]string{command}, args...)) }()
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != Done {

@@ -18,7 +18,7 @@ func Once(c *cobra.Command, args []string) (err error) {
 	_ = flags.ParseAll(args, func(f *pflag.Flag, value string) error { // the library has reported what cannot be parsed
 		before, again := given[f.Name]
 		if given[f.Name] = value; again && value != before && err == nil && !repeats(f.Value) {
-			err = fmt.Errorf("--%s is given twice, as %q and as %q, and takes one value", f.Name, before, value)
+			err = fmt.Errorf("--%s is given twice, and takes one value", f.Name) // without the values: a URL may have a password
 		}
 		return nil
 	})
