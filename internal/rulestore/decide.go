@@ -64,9 +64,12 @@ type decider struct {
 }
 
 // decide decides about a row. One whose check is due, or is repeated after an error, is left to its run, which asks the
-// rule as it is then.
+// rule as it is then. A check that failed comes in the next slot, because the new file may have mended it.
 func (d decider) decide(r row) decision {
-	if r.waits && (r.errors > 0 || !r.slot.After(d.now)) {
+	switch {
+	case r.waits && r.errors > 0 && r.slot.After(d.Grid.Next(d.now)):
+		return decision{fate: retime, at: d.now}
+	case r.waits && (r.errors > 0 || !r.slot.After(d.now)):
 		return decision{fate: leave}
 	}
 	moment := rule.Moment{Begun: d.first.Add(-time.Microsecond), Slot: d.first, Now: d.now}

@@ -59,6 +59,20 @@ func TestARowWaitsUntilItsCalendarAndZoneMayLetAStepFire(t *testing.T) {
 	}
 }
 
+// The file lacks the calendar of a row, so its check fails, and is repeated after more and more slots. An apply of a file
+// that has the calendar lets the check come in the next slot, and its steps count as before.
+func TestAnApplyThatMendsAFailedCheckLetsItComeInTheNextSlot(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(strings.Replace(named, `  us: {timezone: America/New_York, hours: "mon-fri 08:00-16:00"}`, "", 1))
+	s.exec("insert into shop.orders (id, placed_at, channel, note) values (1, " + at("04 12:00") + ", 'us', 'UTC'), (2, " + at("04 12:00") + ", 'us', 'UTC')")
+	s.now = s.now.Add(7*24*time.Hour + time.Minute)
+	s.exec("update prescient.future_job set next_check_at = " + at("11 16:00") + ", error_count = 5, last_error = 'no such calendar' where entity_key = '1'")
+	s.exec("update prescient.future_job set next_check_at = " + at("11 12:15") + ", error_count = 1, last_error = 'no such calendar' where entity_key = '2'")
+	s.apply(named)
+	s.wants("apply", "1 at 03-11 12:15, 2 at 03-11 12:15")
+}
+
 // A plan counts the rows whose names are not known. An apply lets them wait for the next slot, whose check says so, and
 // those whose steps are still to come for the bound.
 func TestAPlanCountsTheRowsWhoseNamesAreNotKnown(t *testing.T) {
