@@ -146,7 +146,8 @@ func validateTime(at time.Time, within time.Duration) error {
 
 func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
 	if validateTime(at, within) == nil && at.Add(within).Sub(c.Now()) > c.cfg.Horizon {
-		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
+		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now, %s: got %s",
+			spoken.Duration(c.cfg.Horizon), spoken.Instant(c.Now()), spoken.Instant(at))}
 	}
 	return nil
 }

@@ -304,8 +304,8 @@ func (o *testOptions) printReport(r backtest.Report) error {
 		}
 		if len(s.Unrecorded) > 0 {
 			lines = append(lines, fmt.Sprintf("%s has not fired for %s that it would have fired for, such as %s: the rule was "+
-				"not applied yet, overdue has left the step out, or the row has changed since", s.Name, spoken.Count(s.Fired-s.Recorded, "row", "rows"),
-				strings.Join(s.Unrecorded, ", ")))
+				"not applied yet, overdue has left the step out, or the row has changed since",
+				s.Name, spoken.Count(s.Fired-s.Recorded, "row", "rows"), strings.Join(s.Unrecorded, ", ")))
 		}
 	}
 	errs := []error{

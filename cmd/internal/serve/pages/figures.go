@@ -93,7 +93,10 @@ func (p rulePage) figures() []figure {
 		{Name: "Met in time", Value: count(sum.Ended.Met), Note: "in 7 days, before any step", Path: ended("")},
 		{Name: "Met after a step", Value: count(sum.Ended.MetLate), Note: "it happened late", Path: ended("")},
 		{Name: "Open after the last step", Value: count(sum.Ended.Open), Note: "it had not happened", Path: ended("")},
-		{Name: "Deleted or outside", Value: count(sum.Ended.LeftOut), Note: "the rule is no longer about them", Path: ended("")},
+		{
+			Name: "Deleted or outside", Value: count(sum.Ended.LeftOut), Note: "the rule is no longer about them",
+			Path: ended(""),
+		},
 		{Name: "Cancelled", Value: count(sum.Ended.Cancelled), Path: ended(jobs.OutcomeCancelled)},
 		{Name: "Given up", Value: count(sum.Ended.Failed), Mark: "bad", Path: ended(jobs.OutcomeFailed)},
 	})

@@ -107,3 +107,11 @@ func TestAnInstantIsThatOfTheCommandsWithItsDistanceBeside(t *testing.T) {
 	s.has(b.get("/slot?at="+at, http.StatusOK), "<h1>Slot <time datetime=\""+at+"\">"+at+"</time></h1>", "<title>(1) Slot "+at, `id="clock"`)
 	s.has(b.get("/schedule?id=stock-feed", http.StatusOK), `</time> <small class="ago">`, " min ago</small>")
 }
+
+func TestTheAlertsTellAFindingAsWholeAsTheFirstPage(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	finding := "3 of 3 checks of order.unpaid failed: " + strings.Repeat("the error of one of them ", 20) + "see to it"
+	s.DB.MustExec(`insert into prescient.alert (finding, text, since, told_at) values ('failing/order.unpaid', $1, now(), now())`, finding)
+	s.has(s.browser().login(story.ReadToken).get("/alerts", http.StatusOK), finding)
+}
