@@ -175,7 +175,7 @@ func TestWhatAQueryMayNotDoIsAnErrorOfItsRows(t *testing.T) {
 		"a typo":            {query: "select id::text as entity_key,\n 1 as event form orders where id = any ($1)", want: "query of job \"unshipped\": pq: syntax error at or near \"form\" at position 2:13"},
 		"a missing table":   {query: `select k as entity_key, '{}'::json as event from bills where k = any ($1::text[])`, want: `relation "bills" does not exist`},
 		"it writes":         {query: `with gone as (delete from orders returning id) select id::text as entity_key, '{}'::json as event from gone where id::text = any ($1::text[])`, want: "data-modifying statements"},
-		"it takes too long": {query: one + ", pg_sleep(60)", change: func(c *sqljob.Config) { c.Timeout = 10 * time.Millisecond }, want: "statement timeout"},
+		"it takes too long": {query: one + ", pg_sleep(60)", change: func(c *sqljob.Config) { c.Timeout = time.Second }, want: "statement timeout"},
 		"no entity_key":     {query: `select k as key, '{}'::json as event from unnest($1::text[]) k`, want: `column "key" is not known: want entity_key, event and next`},
 		"an unknown column": {query: `select k as entity_key, '{}'::json as event, 1 as prio from unnest($1::text[]) k`, want: `column "prio" is not known`},
 		"a column twice":    {query: `select k as entity_key, '{}'::json as event, '{}'::json as event from unnest($1::text[]) k`, want: `column "event" is there twice`},
