@@ -76,8 +76,9 @@
 //
 // No check starts before its instant, because these places keep to it one after the other:
 //
-//	due_slot      chooses the slot of every row: one at or after its instant, which has not begun
-//	its callers   choose again, once a lock is theirs: the wait for it may have lasted beyond the boundary
+//	due_slot      chooses the slot of a row: one at or after its instant, which has not begun. The functions enqueue and
+//	              rule_wait do the same in place, because a call costs more
+//	its callers   choose again after a wait for a lock, which may have lasted beyond the boundary
 //	fence         fails a record that has moved rows to a slot, if that slot has begun meanwhile
 //	Runner.Run    waits for the boundary, on the clock that slots are compared with
 //	open_slot     lets no run into a slot that has not begun by the clock of the database

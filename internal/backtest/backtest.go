@@ -118,7 +118,7 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 	return t, nil
 }
 
-// calendarOf returns the first step with a calendar. Negative: there is none.
+// calendarOf returns the index of the first step with a calendar, or -1 if no step has one.
 func calendarOf(r rule.Rule) int {
 	return slices.IndexFunc(r.Steps, func(s rule.Step) bool { return s.Calendar+s.CalendarName != "" })
 }

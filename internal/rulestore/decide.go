@@ -115,9 +115,12 @@ func (d decider) unknown(r row) bool {
 		return false
 	}
 	timing := d.Timing.For(r.held, nil)
+	if len(timing.Unknown()) > 0 {
+		return true
+	}
 	for i, s := range d.Rule.Steps {
 		first, err := timing.Nth(i, r.since, 1)
-		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 || len(timing.Unknown()) > 0 {
+		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 {
 			return true
 		}
 	}

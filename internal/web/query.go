@@ -25,7 +25,7 @@ func checkQuery(r *http.Request, known []string) error {
 		switch {
 		case len(known) == 0:
 			return NewProblem(http.StatusBadRequest, name+": this path has no parameters")
-		case spoken.Meant(name, known) != "" && !slices.Contains(known, name):
+		case !slices.Contains(known, name) && spoken.Meant(name, known) != "":
 			return NewProblem(http.StatusBadRequest, name+": there is no such parameter"+spoken.Meant(name, known))
 		case len(values) > 1 || !slices.Contains(known, name):
 			return NewProblem(http.StatusBadRequest,

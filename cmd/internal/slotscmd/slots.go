@@ -124,9 +124,6 @@ began, it is "not opened".`,
 // latest stands for the newest slot that was opened.
 const latest = "latest"
 
-// errNoneOpened is the error of a ledger without a slot.
-var errNoneOpened = errors.New("no slot has been run yet: begin with \"run\" from cron, or with the daemon")
-
 // showSlot shows a slot, or the newest one that was opened for the zero time.
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
@@ -136,7 +133,7 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 				return err
 			}
 			if len(newest) == 0 {
-				return errNoneOpened
+				return errors.New(view.NeverRun)
 			}
 			slot = newest[0].Slot
 		}

@@ -162,11 +162,14 @@ func (v Status) Current() string {
 	return fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)
 }
 
+// NeverRun says of a ledger without a slot what to do.
+const NeverRun = `no slot has been run yet: begin with "run" from cron, or with the daemon`
+
 // Last says when the last run was, and of which machine and process.
 func (v Status) Last() string {
 	r := v.LastRun
 	if r == nil {
-		return "no slot has been run yet: begin with \"run\" from cron, or with the daemon"
+		return NeverRun
 	}
 	at := r.OpenedAt
 	if r.FinishedAt != nil {

@@ -41,7 +41,7 @@ type Session struct {
 	taken int64 // rows that were read; only the read with the turn uses it
 }
 
-// Entry is what a run tells the ledger when it comes to its slot.
+// Entry describes a run to the ledger when the run opens its slot.
 type Entry struct {
 	Kind   string // slots.Kind
 	ByHand bool   // an operator asked for it: the ledger tells of no catch-up
