@@ -105,7 +105,6 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	}
 	p := RulePlan{
 		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
-		names:  map[nameOf]int64{},
 		Unseen: u.unseen(),
 	}
 	never, err := s.never(ctx, u.Applied)

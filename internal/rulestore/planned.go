@@ -1,12 +1,10 @@
 package rulestore
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -86,7 +84,7 @@ type RulePlan struct {
 	Forecast []StepForecast `json:"forecast"`
 
 	slots    map[time.Time]int64
-	names    map[nameOf]int64
+	names    UnknownNames
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
@@ -131,36 +129,6 @@ type SlotCount struct {
 	Waiting *int64 `json:"waiting"`
 }
 
-// NameCount is a name that the data of rows hold and that is not known.
-type NameCount struct {
-	// Field is timezone, or that of the calendar of a step, such as steps[1].calendar.
-	Field string  `json:"field"`
-	Name  *string `json:"name"` // null: the rows name none
-	Rows  int64   `json:"rows"` // with this name
-	// Meant asks whether calendars of the file were meant. Empty: none is similar.
-	Meant string `json:"-"`
-}
-
-// String returns the name behind its field.
-func (n NameCount) String() string {
-	if n.Name == nil {
-		return n.Field + " null"
-	}
-	return fmt.Sprintf("%s %q%s", n.Field, *n.Name, n.Meant)
-}
-
-// nameOf is a name that is not known, and its field. One that is not there is null.
-type nameOf struct {
-	field, name, meant string
-	there              bool
-}
-
-const (
-	mostNames    = 5    // of RulePlan.Names
-	mostCounted  = 1000 // names that are told apart
-	longestKnown = 100  // bytes of a name by which it is told apart
-)
-
 // besideSlots is for how many slots of a rule Plan counts what waits in them already.
 const besideSlots = 100
 
@@ -204,7 +172,7 @@ func (p *RulePlan) count(next page) {
 			p.Paused++
 		}
 		if r.counts {
-			p.countNames(next.decider.Timing.For(r.held, nil).Unknown())
+			p.names.Add(next.decider.Timing.For(r.held, nil).Unknown())
 		}
 		switch what.fate {
 		case begin:
@@ -221,29 +189,10 @@ func (p *RulePlan) count(next page) {
 	}
 }
 
-// countNames adds the names of a row that are not known.
-func (p *RulePlan) countNames(list []*rule.UnknownName) {
-	if len(list) > 0 {
-		p.Unknown++
-	}
-	for _, u := range list {
-		name := nameOf{field: u.Field, there: u.Name != nil}
-		if u.Name != nil {
-			name.name = strings.ToValidUTF8((*u.Name)[:min(len(*u.Name), longestKnown)], "")
-		}
-		if len(u.Near) > 0 {
-			name.meant = spoken.DidYouMean(u.Near)
-		}
-		if _, counted := p.names[name]; counted || len(p.names) < mostCounted {
-			p.names[name]++
-		}
-	}
-}
-
 // reset forgets what was counted.
 func (p *RulePlan) reset() {
 	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Unstarted, p.Paused, p.Refused = 0, 0, 0, 0, 0, 0, 0, false
-	p.slots, p.Slots, p.Unknown, p.names, p.Names = map[time.Time]int64{}, nil, 0, map[nameOf]int64{}, nil
+	p.slots, p.Slots, p.names = map[time.Time]int64{}, nil, UnknownNames{}
 }
 
 // close fills in what follows from the numbers.
@@ -253,16 +202,7 @@ func (p *RulePlan) close() {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never "+
 			"fire for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
 	}
-	for name, rows := range p.names {
-		p.Names = append(p.Names, NameCount{name.field, nil, rows, name.meant})
-		if name.there {
-			p.Names[len(p.Names)-1].Name = &name.name
-		}
-	}
-	slices.SortFunc(p.Names, func(a, b NameCount) int {
-		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
-	})
-	p.Names = p.Names[:min(len(p.Names), mostNames)]
+	p.Unknown, p.Names = p.names.Rows(), p.names.Most()
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
 		p.Slots = append(p.Slots, SlotCount{Slot: slot, Rows: p.slots[slot]})
 	}

@@ -1,0 +1,87 @@
+package rulestore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
+)
+
+// UnknownNames counts the names that the data of rows hold and that are not known. The zero value has counted none.
+type UnknownNames struct {
+	rows   int64
+	counts map[nameOf]int64
+}
+
+// nameOf is a name that is not known, and its field. One that is not there is null.
+type nameOf struct {
+	field, name, meant string
+	there              bool
+}
+
+const (
+	mostNames    = 5    // of Most
+	mostCounted  = 1000 // names that are told apart
+	longestKnown = 100  // bytes of a name by which it is told apart
+)
+
+// Add counts the names of a row, which may have none.
+func (n *UnknownNames) Add(list []*rule.UnknownName) {
+	if len(list) == 0 {
+		return
+	}
+	n.rows++
+	if n.counts == nil {
+		n.counts = map[nameOf]int64{}
+	}
+	for _, u := range list {
+		name := nameOf{field: u.Field, there: u.Name != nil}
+		if u.Name != nil {
+			name.name = strings.ToValidUTF8((*u.Name)[:min(len(*u.Name), longestKnown)], "")
+		}
+		if len(u.Near) > 0 {
+			name.meant = spoken.DidYouMean(u.Near)
+		}
+		if _, counted := n.counts[name]; counted || len(n.counts) < mostCounted {
+			n.counts[name]++
+		}
+	}
+}
+
+// Rows returns how many rows have such a name.
+func (n *UnknownNames) Rows() int64 { return n.rows }
+
+// Most returns up to five names, those of the most rows first.
+func (n *UnknownNames) Most() (list []NameCount) {
+	for name, rows := range n.counts {
+		list = append(list, NameCount{name.field, nil, rows, name.meant})
+		if name.there {
+			list[len(list)-1].Name = &name.name
+		}
+	}
+	slices.SortFunc(list, func(a, b NameCount) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
+	})
+	return list[:min(len(list), mostNames)]
+}
+
+// NameCount is a name that the data of rows hold and that is not known.
+type NameCount struct {
+	// Field is timezone, or that of the calendar of a step, such as steps[1].calendar.
+	Field string  `json:"field"`
+	Name  *string `json:"name"` // null: the rows name none
+	Rows  int64   `json:"rows"` // with this name
+	// Meant asks whether calendars of the file were meant. Empty: none is similar.
+	Meant string `json:"-"`
+}
+
+// String returns the name behind its field.
+func (n NameCount) String() string {
+	if n.Name == nil {
+		return n.Field + " null"
+	}
+	return fmt.Sprintf("%s %q%s", n.Field, *n.Name, n.Meant)
+}
