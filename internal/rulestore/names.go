@@ -12,14 +12,20 @@ import (
 
 // UnknownNames counts the names that the data of rows hold and that are not known. The zero value has counted none.
 type UnknownNames struct {
-	rows   int64
-	counts map[nameOf]int64
+	rows  int64
+	names map[nameOf]*counted
 }
 
 // nameOf is a name that is not known, and its field. One that is not there is null.
 type nameOf struct {
-	field, name, meant string
-	there              bool
+	field, name string
+	there       bool
+}
+
+// counted counts the rows of a name. first is what the first one of them has.
+type counted struct {
+	rows  int64
+	first *rule.UnknownName
 }
 
 const (
@@ -34,20 +40,21 @@ func (n *UnknownNames) Add(list []*rule.UnknownName) {
 		return
 	}
 	n.rows++
-	if n.counts == nil {
-		n.counts = map[nameOf]int64{}
+	if n.names == nil {
+		n.names = map[nameOf]*counted{}
 	}
 	for _, u := range list {
 		name := nameOf{field: u.Field, there: u.Name != nil}
 		if u.Name != nil {
 			name.name = strings.ToValidUTF8((*u.Name)[:min(len(*u.Name), longestKnown)], "")
 		}
-		if len(u.Near) > 0 {
-			name.meant = spoken.DidYouMean(u.Near)
+		if n.names[name] == nil {
+			if len(n.names) == mostCounted {
+				continue
+			}
+			n.names[name] = &counted{first: u}
 		}
-		if _, counted := n.counts[name]; counted || len(n.counts) < mostCounted {
-			n.counts[name]++
-		}
+		n.names[name].rows++
 	}
 }
 
@@ -56,11 +63,15 @@ func (n *UnknownNames) Rows() int64 { return n.rows }
 
 // Most returns up to five names, those of the most rows first.
 func (n *UnknownNames) Most() (list []NameCount) {
-	for name, rows := range n.counts {
-		list = append(list, NameCount{name.field, nil, rows, name.meant})
+	for name, of := range n.names {
+		count := NameCount{Field: name.field, Rows: of.rows}
 		if name.there {
-			list[len(list)-1].Name = &name.name
+			count.Name = &name.name
 		}
+		if near := of.first.Near(); len(near) > 0 {
+			count.Meant = spoken.DidYouMean(near)
+		}
+		list = append(list, count)
 	}
 	slices.SortFunc(list, func(a, b NameCount) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))

@@ -18,19 +18,10 @@ type UnknownName struct {
 	Field string
 	// Name is the name that the data hold. Nil: null.
 	Name *string
-	// Near has the calendars of the file that may have been meant.
-	Near []string
 
-	text, why string
-}
-
-// Error says what the row holds, and what to do.
-func (e *UnknownName) Error() string {
-	is := "null"
-	if e.Name != nil {
-		is = fmt.Sprintf("%.60q", *e.Name)
-	}
-	return fmt.Sprintf("%s: %s is %s%s", e.Field, e.text, is, e.why)
+	held      heldName
+	calendars map[string]*calendar // that the file has; nil: it is a time zone
+	because   error                // of a time zone
 }
 
 // heldName is a name that the data of a row hold.
@@ -39,17 +30,32 @@ type heldName struct {
 	such       string // a name that is known
 }
 
-// unknown returns the error of a name, and why it is one.
-func (n heldName) unknown(name *string, why string) *UnknownName {
-	text := strings.Join(strings.Fields(n.sql), " ")
+// Error says what the row holds, and what to do. It is made only when it is asked for, because millions of rows may
+// have such a name.
+func (e *UnknownName) Error() string {
+	text := strings.Join(strings.Fields(e.held.sql), " ")
 	if len(text) > 60 {
 		text = "the name"
 	}
-	if name == nil {
-		why = fmt.Sprintf(". Set it, or write a default, such as coalesce(%s, '%s')",
-			strings.Replace(text, "the name", "...", 1), n.such)
+	if e.Name == nil {
+		return fmt.Sprintf("%s: %s is null. Set it, or write a default, such as coalesce(%s, '%s')",
+			e.Field, text, strings.Replace(text, "the name", "...", 1), e.held.such)
 	}
-	return &UnknownName{Field: n.field, Name: name, text: text, why: why}
+	is := fmt.Sprintf("%s: %s is %.60q", e.Field, text, *e.Name)
+	if e.because != nil {
+		return is + ": " + e.because.Error()
+	}
+	names := slices.Sorted(maps.Keys(e.calendars))
+	return is + ", and the file has no such calendar" + cmp.Or(spoken.Meant(*e.Name, names), others(names)+".") +
+		" Correct the row, or add the calendar and apply the file"
+}
+
+// Near returns the calendars of the file that may have been meant.
+func (e *UnknownName) Near() []string {
+	if e.Name == nil {
+		return nil
+	}
+	return spoken.Nearest(*e.Name, slices.Sorted(maps.Keys(e.calendars)))
 }
 
 // calendarFor returns the calendar that the data of a row name.
@@ -57,14 +63,7 @@ func (s *stepTiming) calendarFor(name *string) (*calendar, *UnknownName) {
 	if name != nil && s.calendars[*name] != nil {
 		return s.calendars[*name], nil
 	}
-	if name == nil {
-		return nil, s.named.unknown(nil, "")
-	}
-	names := slices.Sorted(maps.Keys(s.calendars))
-	err := s.named.unknown(name, ", and the file has no such calendar"+
-		cmp.Or(spoken.Meant(*name, names), others(names)+".")+" Correct the row, or add the calendar and apply the file")
-	err.Near = spoken.Nearest(*name, names)
-	return nil, err
+	return nil, &UnknownName{Field: s.named.field, Name: name, held: s.named, calendars: s.calendars}
 }
 
 // clocksFor returns the clocks that count for a row whose data hold these values, by step: UTC if the name is not
@@ -77,15 +76,17 @@ func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
 	if len(list) > 0 {
 		name = list[0].Timezone
 	}
+	unknown := &UnknownName{Field: t.zone.field, Name: name, held: t.zone}
 	if name == nil {
-		return t.clocks, t.zone.unknown(nil, "")
+		return t.clocks, unknown
 	}
 	c, err := clocksOf(*name)
 	if *name == "" {
 		err = fmt.Errorf("it names no time zone: use a name of the IANA database, such as %s", t.zone.such)
 	}
 	if err != nil {
-		return t.clocks, t.zone.unknown(name, ": "+err.Error())
+		unknown.because = err
+		return t.clocks, unknown
 	}
 	return c, nil
 }
