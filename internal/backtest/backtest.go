@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/rulesession"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -78,7 +79,7 @@ type test struct {
 	calendar int // the step whose calendar alternatives have
 
 	rows    int64
-	unknown int64
+	unknown rulestore.UnknownNames
 	tallies []*tally // of the steps, then of the alternatives
 	over    *tally   // of Rule.Recovered; nil: the rule has none
 	met     *tally   // of Rule.Met; nil: the rule has none
@@ -125,7 +126,7 @@ func calendarOf(r rule.Rule) int {
 
 // reset forgets the rows of a transaction that failed.
 func (t *test) reset() {
-	t.rows, t.unknown, t.fired, t.tallies, t.over, t.met = 0, 0, []Fired{}, nil, nil, nil
+	t.rows, t.unknown, t.fired, t.tallies, t.over, t.met = 0, rulestore.UnknownNames{}, []Fired{}, nil, nil, nil
 	if t.rule.Rule.Recovered != (rule.Act{}) {
 		t.over = newTally(Step{Name: rule.RecoveredStep, When: rule.RecoveredWhen})
 	}
@@ -260,8 +261,8 @@ func (t *test) row(r past) error {
 	if !r.about && r.fired == nil || t.cfg.To.IsZero() && !t.begun(r.since, timing) {
 		return nil
 	}
-	if len(timing.Unknown()) > 0 {
-		t.unknown++
+	if unknown := timing.Unknown(); len(unknown) > 0 {
+		t.unknown.Add(unknown)
 		return nil
 	}
 	t.rows++
@@ -375,8 +376,8 @@ func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
 		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), Rows: t.rows,
-		Unknown: t.unknown, To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired, Steps: []Step{}, Alternatives: []Step{},
-		Recorded: t.record != nil,
+		Unknown: t.unknown.Rows(), Names: t.unknown.Most(), To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired,
+		Steps: []Step{}, Alternatives: []Step{}, Recorded: t.record != nil,
 	}
 	for i, tally := range t.tallies {
 		if i < len(t.rule.Rule.Steps) {

@@ -3,6 +3,8 @@ package backtest
 import (
 	"cmp"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/rulestore"
 )
 
 // Report says what the steps of a rule would have done. Its times are in UTC.
@@ -15,6 +17,8 @@ type Report struct {
 	Rows int64 `json:"rows"`
 	// Unknown is how many rows are left out, because their data name no calendar of the file, or no time zone.
 	Unknown int64 `json:"unknown"`
+	// Names has up to five such names, those of the most rows first.
+	Names []rulestore.NameCount `json:"names"`
 	// Recorded tells that the rule is applied with a step of these times: what it has fired counts.
 	Recorded bool `json:"recorded"`
 	// Steps has each step. Two more stand for Rule.Recovered and Rule.Met, if the rule has them: the first one fires for

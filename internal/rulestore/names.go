@@ -62,7 +62,8 @@ func (n *UnknownNames) Add(list []*rule.UnknownName) {
 func (n *UnknownNames) Rows() int64 { return n.rows }
 
 // Most returns up to five names, those of the most rows first.
-func (n *UnknownNames) Most() (list []NameCount) {
+func (n *UnknownNames) Most() []NameCount {
+	list := []NameCount{}
 	for name, of := range n.names {
 		count := NameCount{Field: name.field, Rows: of.rows}
 		if name.there {

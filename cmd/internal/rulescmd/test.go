@@ -288,8 +288,8 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	var totals, months, slots []table.Row
 	var lines []string
 	if r.Unknown > 0 {
-		lines = append(lines, fmt.Sprintf("%s left out: their data name no calendar of the file, or no time zone",
-			spoken.Count(r.Unknown, "row is", "rows are")))
+		lines = append(lines, fmt.Sprintf("%s left out: their data name no calendar of the file, or no time zone: %s",
+			spoken.Count(r.Unknown, "row is", "rows are"), unknownNames(r.Names)))
 	}
 	for _, s := range append(r.Steps, r.Alternatives...) {
 		totals = append(totals, recordedRow(r, s.Recorded, stepRow(s)))
