@@ -54,6 +54,23 @@ type Factory struct {
 // arguments and flags.
 type Run[Options any] func(ctx context.Context, f *Factory, o Options) error
 
+// Open opens the file that a flag or an argument names; - is stdin. A file that cannot be opened, or is a folder, is an
+// error of usage.
+func (f *Factory) Open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(f.In), nil
+	}
+	file, err := os.Open(name) //nolint:gosec // the user's
+	if err != nil {
+		return nil, exit.Usagef("%w", err)
+	}
+	if is, err := file.Stat(); err == nil && is.IsDir() {
+		_ = file.Close()
+		return nil, exit.Usagef("%s is a folder: name the file in it", name)
+	}
+	return file, nil
+}
+
 // Config configures New.
 type Config struct {
 	Name     string

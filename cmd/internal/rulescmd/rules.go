@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -96,16 +94,15 @@ func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 
 // parse reads the file.
 func (o *fileOptions) parse() (rule.File, error) {
-	in, dir := io.NopCloser(o.f.In), ""
-	if o.file != "-" {
-		opened, err := os.Open(o.file)
-		if err != nil {
-			return rule.File{}, fmt.Errorf("read the rules: %w", err)
-		}
-		in, dir = opened, filepath.Dir(o.file)
+	in, err := o.f.Open(o.file)
+	if err != nil {
+		return rule.File{}, fmt.Errorf("read the rules: %w", err)
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	return rule.ParseIn(in, dir)
+	if o.file == "-" {
+		return rule.ParseIn(in, "")
+	}
+	return rule.ParseIn(in, filepath.Dir(o.file))
 }
 
 // naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage.

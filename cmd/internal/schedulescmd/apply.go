@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"runtime/debug"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -112,7 +110,7 @@ type appliedItem struct {
 const maxApplied = 10_000
 
 func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) error {
-	file, err := openFile(f, o.file)
+	file, err := f.Open(o.file)
 	if err != nil {
 		return err
 	}
@@ -151,17 +149,6 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)
 	})
-}
-
-func openFile(f *factory.Factory, name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(f.In), nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the schedules: %w", err)
-	}
-	return file, nil
 }
 
 // namingFile adds the name of a file to its errors.

@@ -98,7 +98,7 @@ func runAdd(o *addOptions) error {
 	}
 	content, err := os.ReadFile(o.path)
 	if err != nil {
-		return err
+		return exit.Usagef("%w", err)
 	}
 	file := spool.File{Name: cmp.Or(o.name, filepath.Base(o.path)), State: spool.StateWaiting}
 	if file.Slot, err = s.Add(file.Name, content, o.when.From(s.Now())); err != nil {
