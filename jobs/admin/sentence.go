@@ -29,11 +29,7 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 	slot := spoken.Instant(e.Slot)
 	switch e.What {
 	case "enqueued":
-		at := "as soon as possible"
-		if !e.RequestedFor.IsZero() {
-			at = "for " + e.RequestedFor.Format(time.RFC3339Nano)
-		}
-		requested := fmt.Sprintf("requested%s, %s", who(e), at)
+		requested := "requested" + who(e) + wanted(e)
 		if e.Within > 0 {
 			return fmt.Sprintf("%s, within %s: placed in slot %s", requested, spoken.Duration(e.Within), slot)
 		}
@@ -47,12 +43,8 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
-		at := "as soon as possible"
-		if !e.RequestedFor.IsZero() {
-			at = "for " + spoken.Instant(e.RequestedFor)
-		}
-		return fmt.Sprintf("requested again%s, %s, while due in slot %s: recorded until that check has ended",
-			who(e), at, slot)
+		return fmt.Sprintf("requested again%s%s, while due in slot %s: recorded until that check has ended",
+			who(e), wanted(e), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
@@ -71,6 +63,20 @@ func sentence(e TimelineEntry, now time.Time, binary string) string {
 		return "waits for slot " + slot + due(e, now, binary)
 	}
 	return ended(e, slot)
+}
+
+// wanted says for when a check was requested, as far as this is known.
+func wanted(e TimelineEntry) string {
+	switch at := e.RequestedFor; {
+	case at.IsZero():
+		return ""
+	case at.Equal(e.At):
+		return ", as soon as possible"
+	case at.Before(e.At.Truncate(time.Second)): // as they are shown
+		return ", for " + at.Format(time.RFC3339Nano) + ", which had passed"
+	default:
+		return ", for " + at.Format(time.RFC3339Nano)
+	}
 }
 
 // into names the slot that a row was moved to.

@@ -78,7 +78,7 @@ func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
 func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
-	e := admin.TimelineEntry{What: "enqueued", Slot: slot, ByRole: "cron", App: "prescient claim 17"}
+	e := admin.TimelineEntry{What: "enqueued", At: slot, Slot: slot, RequestedFor: slot, ByRole: "cron", App: "prescient claim 17"}
 	for actor, want := range map[string]string{
 		"":                    "requested by a check, as soon as possible: slot 2026-03-11T09:00:00Z",
 		"alice":               "requested by a check for alice, as soon as possible: slot 2026-03-11T09:00:00Z",
@@ -91,14 +91,27 @@ func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsRecordedSaysForWhen(t *testing.T) {
+func TestARequestSaysForWhen(t *testing.T) {
 	t.Parallel()
-	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
-	for want, at := range map[string]time.Time{"for 2026-03-11T10:00:00Z": slot.Add(time.Hour), "as soon as possible": {}} {
-		e := admin.TimelineEntry{What: "recorded", Slot: slot, RequestedFor: at, ByRole: "shop"}
-		want = "requested again by shop, " + want + ", while due in slot 2026-03-11T09:00:00Z: recorded until that check has ended"
-		if got := e.Sentence(slot, "prescient"); got != want {
-			t.Errorf("%s\nwant %s", got, want)
+	at := time.Date(2026, time.March, 11, 9, 5, 0, 3e6, time.UTC)
+	slot := at.Truncate(15 * time.Minute)
+	for want, requested := range map[string]time.Time{
+		", for 2026-03-11T10:00:00Z":                          slot.Add(time.Hour),
+		", for 2026-03-11T09:05:00Z":                          at.Truncate(time.Second), // now
+		", for 2026-03-11T09:04:59Z, which had passed":        at.Truncate(time.Second).Add(-time.Second),
+		", for 2026-03-11T08:00:00.000001Z, which had passed": slot.Add(time.Microsecond - time.Hour),
+		", as soon as possible":                               at,
+		"":                                                    {},
+	} {
+		e := admin.TimelineEntry{What: "recorded", At: at, Slot: slot, RequestedFor: requested, ByRole: "shop"}
+		text := "requested again by shop" + want + ", while due in slot 2026-03-11T09:00:00Z: recorded until that check has ended"
+		if got := e.Sentence(at, "prescient"); got != text {
+			t.Errorf("%s\nwant %s", got, text)
+		}
+		e.What = "enqueued"
+		text = "requested by shop" + want + ": slot 2026-03-11T09:00:00Z"
+		if got := e.Sentence(at, "prescient"); got != text {
+			t.Errorf("%s\nwant %s", got, text)
 		}
 	}
 }

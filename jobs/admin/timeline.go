@@ -40,7 +40,8 @@ type TimelineEntry struct {
 	What string    `json:"what"`
 	At   time.Time `json:"at,omitzero"`   // zero: it waits, or began before times were kept
 	Slot time.Time `json:"slot,omitzero"` // the slot of the row; for enqueued, the first
-	// For enqueued and recorded. Zero: as soon as possible, which only SQL can request, by an instant up to 1970.
+	// For enqueued and recorded; At, if it was requested for as soon as possible. Zero: not known, because a rule has
+	// moved the row since.
 	RequestedFor time.Time `json:"requested_for,omitzero"`
 	// For enqueued: Request.Within.
 	Within time.Duration `json:"within_ns"`

@@ -1,5 +1,5 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
--- or for another instant up to 1970, which means as soon as possible: to Go these are its zero time. found: what the last check of a rule
+-- or for another instant up to 1970, which means as soon as possible: to Go these are the instant of the request. found: what the last check of a rule
 -- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
 -- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see
 -- periodic.Stamp. paused, used: since when a row of a rule is paused, as the triggers have noted or the last check
@@ -7,7 +7,7 @@
 -- Called by jobs/admin.Client.entries.
 select
     id, w.job, coalesce(item, ''), item is null, at, what, slot,
-    case when requested_for > timestamptz '1970-01-01 00:00:00+00' then requested_for else timestamptz '0001-01-01 00:00:00+00' end as requested_for,
+    case when requested_for > timestamptz '1970-01-01 00:00:00+00' then requested_for when requested_for is not null then at end as requested_for,
     coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
     coalesce(runner, ''), (extract(epoch from lateness) * 1000000)::bigint, (extract(epoch from duration) * 1000000)::bigint,
     coalesce(error, ''), coalesce(run, ''), opened_at, finished_at, coalesce(hindrance, ''),

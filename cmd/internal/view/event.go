@@ -79,7 +79,7 @@ type Event struct {
 	Hindrance string `json:"hindrance"`
 
 	At           *time.Time     `json:"at"`            // null: the row waits
-	RequestedFor *time.Time     `json:"requested_for"` // null: it is no enqueue, or one for as soon as possible
+	RequestedFor *time.Time     `json:"requested_for"` // null: it is no enqueue, or a rule has moved the row since
 	Within       *duration.Text `json:"within"`        // null: the row had no window
 	Lateness     *duration.Text `json:"lateness"`      // null: no check
 	Duration     *duration.Text `json:"duration"`      // run time of the check; null: no check
