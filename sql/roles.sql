@@ -3,11 +3,12 @@
 --   owner     owns the tables and functions, and may migrate
 --   app       may call the functions that enqueue, cancel and move checks; it has no right on any table
 --   reader    may read everything
---   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
+--   runner    runs slots, catches up, publishes and acknowledges events, changes schedules and prunes; it is also an app
+--             and a reader
 --   rules     owns the functions of the triggers of rules, in a schema of their own, and may let rows of rules wait and
 --             cancel them
---   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to
---             other stores; it is also a runner, and a member of rules
+--   operator  pauses, retries, acknowledges rows that gave up, applies rules, changes the width and moves rows to other
+--             stores; it is also a runner, and a member of rules
 --
 -- The script is idempotent. It needs CREATEROLE if a role is missing, and must run as a member of the owner, or as the
 -- creator of the schema who may create in the database. Roles belong to the whole server.

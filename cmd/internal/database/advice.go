@@ -57,7 +57,7 @@ var Roles = map[string]pg.Role{
 	"rules test":  pg.Reader,
 	"rules apply": pg.Operator, "rules pause": pg.Operator, "rules resume": pg.Operator,
 	"rules remove": pg.Operator,
-	"jobs history": pg.Reader, "jobs stats": pg.Reader, "jobs prune": pg.Operator,
+	"jobs history": pg.Reader, "jobs stats": pg.Reader, "jobs prune": pg.Runner,
 	"schedules list": pg.Reader, "schedules show": pg.Reader, "schedules preview": pg.Reader,
 	"schedules create": pg.Runner, "schedules update": pg.Runner, "schedules delete": pg.Runner,
 	"schedules pause": pg.Runner, "schedules resume": pg.Runner, "schedules apply": pg.Runner,

@@ -94,9 +94,9 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	list := []roleView{
 		named(pg.App, "ask for checks, cancel and move them"),
 		named(pg.Reader, "read all tables: status, list, show, stats"),
-		named(pg.Runner, "run, catch-up, daemon, schedules; is also an app and a reader"),
+		named(pg.Runner, "run, catch-up, daemon, schedules, prune; is also an app and a reader"),
 		named(pg.Rules, "own the functions of the triggers of rules; grant it to no login"),
-		named(pg.Operator, "pause, retry, prune, ack, set-width, stores move, rules apply; is also a runner"),
+		named(pg.Operator, "pause, retry, alerts ack, set-width, stores move, rules apply; is also a runner"),
 		named(pg.Owner, "migrate; owns all objects"),
 	}
 	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row {
@@ -136,7 +136,7 @@ func losses(schema pgsql.Schema, losing []string) string {
 		to := " to " + pq.QuoteIdentifier(name) + ";  -- "
 		lines = append(lines,
 			"    grant "+pg.Runner.In(schema)+to+"if it runs slots: cron, a CronJob, a daemon",
-			"    grant "+pg.Operator.In(schema)+to+"if it also retries, prunes and applies rules",
+			"    grant "+pg.Operator.In(schema)+to+"if it also pauses, retries and applies rules",
 			"    grant "+pg.Owner.In(schema)+to+"if it migrates; it then keeps all that it has")
 	}
 	return strings.Join(lines, "\n")
