@@ -609,6 +609,21 @@ func TestRemoveLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestOfTwoRemovesAtTheSameTimeNeitherFails(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(4, 6)
+	s.apply(unshipped)
+	var other error
+	removed, err := s.store.Remove(t.Context(), "order.unshipped", func(rulestore.Progress) {
+		_, other = s.store.Remove(t.Context(), "order.unshipped", nil)
+	})
+	if err != nil || other != nil || removed.Cancelled != 3 {
+		t.Errorf("%+v, %v; the other: %v", removed, err, other)
+	}
+	s.wants("after both", "")
+}
+
 func TestARemoveThatDiesIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -38,7 +38,7 @@ func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (r
 		removed, err = s.clean(ctx, name, told)
 	}
 	if err == nil {
-		err = s.changed(ctx, pg.RuleDelete, name)
+		err = s.delete(ctx, name)
 	}
 	if err != nil {
 		return removed, fmt.Errorf("remove rule %s: %w", name, err)
@@ -66,6 +66,17 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 		_, err = tx.ExecContext(ctx, dropFunctions(s.schema, name))
 		return owned(err)
 	})
+}
+
+// delete deletes the rule, or finds that a concurrent Remove has deleted it.
+func (s *Store) delete(ctx context.Context, name string) error {
+	err := s.changed(ctx, pg.RuleDelete, name)
+	if errors.Is(err, ErrChanged) {
+		if _, gone := s.Get(ctx, name); errors.Is(gone, ErrNotFound) {
+			return nil
+		}
+	}
+	return err
 }
 
 // clean cancels the checks, and deletes what the rule has fired.
