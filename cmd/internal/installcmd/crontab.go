@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
 type crontabOptions struct {
@@ -129,7 +130,7 @@ func cronZone(name string) (*time.Location, error) {
 		}
 		return zone, nil
 	}
-	zone, err := time.LoadLocation(name)
+	zone, err := crontab.Zone("", name)
 	if err != nil {
 		return nil, exit.Usagef("--timezone: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 )
 
@@ -44,6 +45,25 @@ func TestCrontabRefusesFlagsThatDoNotGoTogether(t *testing.T) {
 		}
 		if problem != "" && (err == nil || !strings.Contains(err.Error(), problem) || ran) {
 			t.Errorf("%s: error %v, want %s", args, err, problem)
+		}
+	}
+}
+
+func TestTheZoneOfCronIsANameOfTheIANADatabase(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Europe/Berlin", "UTC", "Etc/UTC"} {
+		if zone, err := cronZone(name); err != nil || zone.String() != name {
+			t.Errorf("%s: %v, %v", name, zone, err)
+		}
+	}
+	for _, name := range []string{
+		"/usr/share/zoneinfo/Europe/Berlin", "./Europe/Berlin", "Europe//Berlin", "posix/Europe/Berlin", "localtime", "Local",
+		"Berlin",
+	} {
+		zone, err := cronZone(name)
+		if exit.CodeOf(err) != exit.Usage || !strings.Contains(err.Error(), "--timezone") ||
+			!strings.Contains(err.Error(), "Europe/Berlin") && !strings.Contains(err.Error(), "leave out") {
+			t.Errorf("%s: %v, %v", name, zone, err)
 		}
 	}
 }
