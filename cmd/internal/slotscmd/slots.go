@@ -4,6 +4,7 @@ package slotscmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
@@ -44,7 +46,8 @@ func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Comma
 		Use:   "list",
 		Short: "List slots that were opened, the newest first",
 		Long: `List slots that were opened, the newest first. OPENED LATE says how long after its beginning a slot was opened,
-if that was more than a minute. The KIND catch_up tells that the slot was missed before.`,
+if that was more than a minute. The KIND catch_up tells that the slot was missed before. Without --until and --after,
+the last line says how many slots were missed. "status" lists them.`,
 		Example: `  prescient slots list --since 24h --limit 200`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
@@ -56,7 +59,7 @@ if that was more than a minute. The KIND catch_up tells that the slot was missed
 }
 
 func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
-	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, _ pgsql.Setting) error {
+	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, _ pgsql.Setting) error {
 		from, to, err := o.span.At(l.Now())
 		if err != nil {
 			return err
@@ -77,13 +80,35 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			output.Droppable("RESCHEDULED"), "FAILED",
 			output.Droppable("TAKE-OVERS"), output.Droppable("FINISHED AT"),
 		}
-		return output.List(f.Printer, runs, header, func(v ledger.SlotRun) table.Row {
+		err = output.List(f.Printer, runs, header, func(v ledger.SlotRun) table.Row {
 			return table.Row{
 				v.Slot, string(v.State), string(v.Kind), late(v), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed,
 				v.TakeOvers, v.FinishedAt,
 			}
 		})
+		if err == nil && to.IsZero() && !f.IsJSON() {
+			err = printMissed(ctx, f, db, l, from)
+		}
+		return err
 	})
+}
+
+// printMissed prints how many slots since an instant were missed, and prints nothing if none was.
+func printMissed(ctx context.Context, f *factory.Factory, db *sqlx.DB, l *ledger.Ledger, since time.Time) error {
+	var state health.State
+	err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+		if _, err = tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err == nil {
+			state.Status, err = l.In(tx).Status(ctx, since)
+		}
+		return err
+	})
+	missed, _, _, _ := state.Slots()
+	if err != nil || missed == 0 {
+		return err
+	}
+	return f.Sentence(fmt.Sprintf("%s missed and %s not in this list, because no run has opened %s: %s status",
+		spoken.Count(missed, "slot was", "slots were"), spoken.Noun(missed, "is", "are"),
+		spoken.Noun(missed, "it", "them"), f.Self()))
 }
 
 // late says how long after its beginning a slot was opened, if that is long. Else it is empty.
