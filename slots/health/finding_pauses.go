@@ -11,13 +11,13 @@ import (
 // forgotten tells a job that was paused for a while and not resumed.
 func forgotten(r *Report, threshold float64) (list []Finding) {
 	for _, f := range r.forgotten {
-		resume := "jobs resume "
+		is := "job"
 		if f.OfRule {
-			resume = "rules resume "
+			is = "rule"
 		}
 		list = append(list, of(f.JobExec, r.found(r.Now.Sub(f.Since).Seconds() > threshold,
-			resume+spoken.Word(f.JobExec), "%s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
-			f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
+			is+"s resume "+spoken.Word(f.JobExec), "%s %s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
+			is, f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
 	}
 	return append(list, forgottenSchedules(r, threshold)...)
 }
