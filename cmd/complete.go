@@ -15,8 +15,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/installcmd"
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -171,12 +173,9 @@ func offerSlots(ctx context.Context, f *factory.Factory, _ string) []string {
 }
 
 func offerConsumers(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (names []string, err error) {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
 		list, err := outbox.New(db, f.Schema()).Consumers(ctx)
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
-		return names, err
+		return seq.Map(list, func(c outbox.Consumer) string { return c.Name }), err
 	})
 }
 
@@ -201,28 +200,19 @@ func offerRules(ctx context.Context, f *factory.Factory, _ string) []string {
 }
 
 // offerStores offers the stores of the settings.
-func offerStores(_ context.Context, f *factory.Factory, _ string) (names []string) {
-	for _, s := range f.Config().Stores {
-		names = append(names, s.Name)
-	}
-	return names
+func offerStores(_ context.Context, f *factory.Factory, _ string) []string {
+	return seq.Map(f.Config().Stores, func(s config.Store) string { return s.Name })
 }
 
 // offerReceivers offers the receivers of the settings.
-func offerReceivers(_ context.Context, f *factory.Factory, _ string) (names []string) {
-	for _, r := range f.Config().Receivers {
-		names = append(names, r.Name)
-	}
-	return names
+func offerReceivers(_ context.Context, f *factory.Factory, _ string) []string {
+	return seq.Map(f.Config().Receivers, func(r config.Receiver) string { return r.Name })
 }
 
 func offerDeadLetters(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
 		page, err := deadletter.NewList(db, f.Schema()).Page(ctx, deadletter.Filter{}, 0, completed)
-		for _, letter := range page {
-			ids = append(ids, letter.ID)
-		}
-		return ids, err
+		return seq.Map(page, func(d deadletter.Letter) string { return d.ID }), err
 	})
 }
 

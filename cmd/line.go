@@ -27,6 +27,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/spoolcmd"
 	"github.com/prescient-go/prescient/cmd/internal/statuscmd"
 	"github.com/prescient-go/prescient/cmd/internal/storescmd"
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // line is one command line.
@@ -124,9 +125,5 @@ func addCommands(root *cobra.Command, f *factory.Factory) {
 
 // mentions returns a pattern for commands of the stock binary that a text mentions.
 func mentions(root *cobra.Command) *regexp.Regexp {
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
-	return regexp.MustCompile(`\bprescient (` + strings.Join(names, "|") + `)\b`)
+	return regexp.MustCompile(`\bprescient (` + strings.Join(seq.Map(root.Commands(), (*cobra.Command).Name), "|") + `)\b`)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -194,10 +195,7 @@ func (b *bulk) make(changes []waiting) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	all := make([]schedule.Change, len(changes))
-	for i, c := range changes {
-		all[i] = c.Change
-	}
+	all := seq.Map(changes, func(c waiting) schedule.Change { return c.Change })
 	err := b.changing(b.r, func(tx jobs.DB) error { return b.Store.ChangeAll(b.r.Context(), tx, all) })
 	switch {
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -34,12 +35,9 @@ func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := page{Schedules: make([]View, len(list))}
+	page := page{Schedules: seq.Map(list, NewView)}
 	if more {
 		page.After = &list[len(list)-1].ID
-	}
-	for i, s := range list {
-		page.Schedules[i] = NewView(s)
 	}
 	return page, nil
 }

@@ -1,7 +1,16 @@
-// Package seq has sequences that may end in an error, such as the rows of a list.
+// Package seq has sequences that may end in an error, such as the rows of a list, and a function for lists.
 package seq
 
 import "iter"
+
+// Map returns what a function returns for each value of a list, in order. It never returns nil.
+func Map[T, U any](list []T, of func(T) U) []U {
+	mapped := make([]U, len(list))
+	for i, value := range list {
+		mapped[i] = of(value)
+	}
+	return mapped
+}
 
 // Collect returns the values of a sequence up to its end or its first error, and that error.
 func Collect[T any](all iter.Seq2[T, error]) (values []T, err error) {

@@ -101,3 +101,14 @@ func TestPagesAskForFewRowsWhereFewMakeAPage(t *testing.T) {
 		t.Errorf("%d rows, %v; it asked for %v, want %v", len(rows), err, asked, want)
 	}
 }
+
+func TestMapIsNeverNil(t *testing.T) {
+	t.Parallel()
+	double := func(n int) string { return string(rune('a' + 2*n)) }
+	if got := seq.Map([]int{1, 0}, double); !slices.Equal(got, []string{"c", "a"}) {
+		t.Errorf("%q", got)
+	}
+	if got := seq.Map(nil, double); got == nil || len(got) != 0 {
+		t.Errorf("%#v", got)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // Object is an object of an OpenAPI document.
@@ -206,11 +208,7 @@ func (s *document) oneOf(types []any) Object {
 	if len(types) == 1 {
 		return s.Of(reflect.TypeOf(types[0]), false)
 	}
-	var list []Object
-	for _, v := range types {
-		list = append(list, s.Of(reflect.TypeOf(v), false))
-	}
-	return Object{"oneOf": list}
+	return Object{"oneOf": seq.Map(types, func(v any) Object { return s.Of(reflect.TypeOf(v), false) })}
 }
 
 func content(says, media string, schema Object) Object {

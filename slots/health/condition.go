@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -143,12 +144,7 @@ func (l *Thresholds) Set(text string) error {
 }
 
 // Names returns the names of the conditions.
-func Names() (names []string) {
-	for _, c := range Conditions {
-		names = append(names, c.Name)
-	}
-	return names
-}
+func Names() []string { return seq.Map(Conditions, func(c Condition) string { return c.Name }) }
 
 // Threshold returns the default threshold, in the form that Set takes.
 func (c Condition) Threshold() string {

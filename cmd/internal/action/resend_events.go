@@ -6,6 +6,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -82,10 +83,7 @@ func (l Letters) none(ctx context.Context, tx Tx) error {
 	if len(page) == mostLetters {
 		return refusef("there is no dead letter %s; list them with: %s events dead", l.ID, tx.Self)
 	}
-	ids := make([]string, len(page))
-	for i, letter := range page {
-		ids[i] = letter.ID
-	}
+	ids := seq.Map(page, func(d deadletter.Letter) string { return d.ID })
 	return refusef("there is no dead letter %s%s", l.ID, cli.Known("dead letter", ids))
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -39,12 +40,7 @@ func (in *Input) rows() (list []Row) {
 }
 
 // keys returns the keys of the selected rows.
-func (in *Input) keys() (list []jobs.Key) {
-	for _, row := range in.rows() {
-		list = append(list, row.Key)
-	}
-	return list
-}
+func (in *Input) keys() []jobs.Key { return seq.Map(in.rows(), keyOfRow) }
 
 // distinct returns each member of a list once, in the order of the list.
 func distinct[T comparable](list []T) (once []T) {
@@ -138,11 +134,7 @@ func doSelected[A Quick](ctx context.Context, tx Tx, list []A, done func(Report)
 
 // names lists a selection by its keys.
 func names[T any](list []T, key func(T) jobs.Key) string {
-	texts := make([]string, len(list))
-	for i, member := range list {
-		texts[i] = key(member).String()
-	}
-	return spoken.List(texts)
+	return spoken.List(seq.Map(list, func(member T) string { return key(member).String() }))
 }
 
 func keyOfKey(key jobs.Key) jobs.Key { return key }
@@ -169,11 +161,8 @@ func (c CancelSelected) Only(keep []bool) Selection {
 	return CancelSelected{only(distinct(c.Checks), keep)}
 }
 
-func (c CancelSelected) each() (list []Cancel) {
-	for _, key := range distinct(c.Checks) {
-		list = append(list, Cancel{key})
-	}
-	return list
+func (c CancelSelected) each() []Cancel {
+	return seq.Map(distinct(c.Checks), func(key jobs.Key) Cancel { return Cancel{key} })
 }
 
 func (c CancelSelected) check(s *Store) error {
@@ -225,11 +214,8 @@ func (m RescheduleSelected) Only(keep []bool) Selection {
 	return RescheduleSelected{only(distinct(m.Checks), keep), m.At}
 }
 
-func (m RescheduleSelected) each() (list []Reschedule) {
-	for _, key := range distinct(m.Checks) {
-		list = append(list, Reschedule{Key: key, At: m.At})
-	}
-	return list
+func (m RescheduleSelected) each() []Reschedule {
+	return seq.Map(distinct(m.Checks), func(key jobs.Key) Reschedule { return Reschedule{Key: key, At: m.At} })
 }
 
 func (m RescheduleSelected) check(s *Store) error { return checkSelected(s, "checks", m.each()) }
@@ -285,13 +271,10 @@ func (a RetrySelected) Only(keep []bool) Selection {
 	return RetrySelected{only(distinct(a.Rows), keep), a.At}
 }
 
-func (a RetrySelected) each() (list []Retry) {
-	for _, row := range distinct(a.Rows) {
-		list = append(list, Retry{
-			ID: row.ID, JobExec: row.JobExec, EntityName: row.EntityName, EntityKey: row.EntityKey, At: a.At,
-		})
-	}
-	return list
+func (a RetrySelected) each() []Retry {
+	return seq.Map(distinct(a.Rows), func(row Row) Retry {
+		return Retry{ID: row.ID, JobExec: row.JobExec, EntityName: row.EntityName, EntityKey: row.EntityKey, At: a.At}
+	})
 }
 
 func (a RetrySelected) check(s *Store) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -49,11 +50,8 @@ func OtherReceivers(f *factory.Factory, typed string) string {
 }
 
 // receiverNames returns the names of the receivers of the settings.
-func receiverNames(f *factory.Factory) (names []string) {
-	for _, r := range f.Config().Receivers {
-		names = append(names, r.Name)
-	}
-	return names
+func receiverNames(f *factory.Factory) []string {
+	return seq.Map(f.Config().Receivers, func(r config.Receiver) string { return r.Name })
 }
 
 // TakesHTML reports whether a receiver sends mail, or is not in the settings here.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
@@ -70,10 +71,7 @@ func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
 func RequireSubcommand(c *cobra.Command, subs []*cobra.Command) {
 	c.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nothing come here
 	c.Args = func(c *cobra.Command, args []string) error {
-		var names []string
-		for _, sub := range subs {
-			names = append(names, sub.Name())
-		}
+		names := seq.Map(subs, (*cobra.Command).Name)
 		if len(args) == 0 {
 			return fmt.Errorf("missing command: want %s", spoken.OrList(names))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -108,11 +109,8 @@ func (f *choiceFlag[T]) String() string { return string(*f.target) }
 func (f *choiceFlag[T]) Type() string { return "WORD" }
 
 // Words returns the words that a shell completes.
-func (f *choiceFlag[T]) Words() (words []string) {
-	for _, word := range f.words {
-		words = append(words, string(word))
-	}
-	return words
+func (f *choiceFlag[T]) Words() []string {
+	return seq.Map(f.words, func(word T) string { return string(word) })
 }
 
 func (f *choiceFlag[T]) Set(text string) error {

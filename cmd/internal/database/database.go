@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -337,9 +338,5 @@ func otherSchedules(ctx context.Context, f *factory.Factory, db *sqlx.DB, store 
 	if err != nil || more {
 		return fmt.Sprintf("; list them with: %s schedules list", f.Self())
 	}
-	ids := make([]string, len(page))
-	for i, s := range page {
-		ids[i] = s.ID
-	}
-	return cli.Known("schedule", ids)
+	return cli.Known("schedule", seq.Map(page, func(s schedule.Schedule) string { return s.ID }))
 }

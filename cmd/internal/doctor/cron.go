@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/health"
 )
@@ -213,11 +214,7 @@ func (l Line) instants(day time.Time, local *time.Location) iter.Seq[time.Time] 
 
 // paths names crontabs.
 func paths(list []Crontab) string {
-	var names []string
-	for _, c := range list {
-		names = append(names, c.Path)
-	}
-	return strings.Join(names, " and ")
+	return strings.Join(seq.Map(list, func(c Crontab) string { return c.Path }), " and ")
 }
 
 // Users finds the users of crontabs who do not exist, and those who cannot read the configuration

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/egress"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -58,17 +59,10 @@ func forbidden(ctx context.Context, f *factory.Factory, what string, to *url.URL
 	}
 	host := to.Hostname()
 	if _, err := netip.ParseAddr(host); err != nil {
-		host += fmt.Sprintf(" (%s)", strings.Join(texts(addresses), ", "))
+		host += fmt.Sprintf(" (%s)", strings.Join(seq.Map(addresses, netip.Addr.String), ", "))
 	}
 	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: "+
 		"nothing is sent there. To allow it, add %s to events.allowed_networks", what, host, egress.Networks(addresses...))
-}
-
-func texts(addresses []netip.Addr) (list []string) {
-	for _, a := range addresses {
-		list = append(list, a.String())
-	}
-	return list
 }
 
 // forbiddenServices returns a text for each URL of http_jobs that forbidden has one for.

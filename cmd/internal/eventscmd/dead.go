@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/seq"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -57,12 +58,8 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
 					output.More(c.Context(), f.Log(), n,
 						fmt.Sprintf("go on with --after %d, or give a larger --limit", page[n-1].Number))
 				}
-				letters := make([]view.DeadLetter, len(page))
-				for i, d := range page {
-					letters[i] = view.NewDeadLetter(d)
-				}
 				header := table.Row{"DEAD SINCE", "DESTINATION", "REFUSALS", "SUBJECT", "ID", "ERROR"}
-				return output.List(f.Printer, letters, header, func(v view.DeadLetter) table.Row {
+				return output.List(f.Printer, seq.Map(page, view.NewDeadLetter), header, func(v view.DeadLetter) table.Row {
 					return table.Row{v.DeadAt, v.Destination, v.Refusals, v.Subject, v.ID, v.Error}
 				})
 			})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // span is how far ahead the offsets of a zone are read, so that every offset of its summer time
@@ -87,11 +89,7 @@ func field(numbers []int, n int, first string) string {
 	if even := len(numbers) > 1 && n%len(numbers) == 0 && numbers[0] == 0; even && isEven(numbers, step) {
 		return first + "/" + strconv.Itoa(step)
 	}
-	var text []string
-	for _, number := range numbers {
-		text = append(text, strconv.Itoa(number))
-	}
-	return strings.Join(text, ",")
+	return strings.Join(seq.Map(numbers, strconv.Itoa), ",")
 }
 
 func isEven(numbers []int, step int) bool {

@@ -91,11 +91,7 @@ func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 
 func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]view.Check, error) {
 	paused, err := admin.New(c).Paused(ctx, db)
-	views := []view.Check{}
-	for _, j := range list {
-		views = append(views, view.NewCheck(j, paused))
-	}
-	return views, err
+	return seq.Map(list, func(j jobs.FutureJob) view.Check { return view.NewCheck(j, paused) }), err
 }
 
 func waitingTable(f *factory.Factory, list []view.Check) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -88,10 +89,7 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 
 func printPruned(f *factory.Factory, view prunedView) error {
 	return f.Print(view, func() error {
-		rows := []table.Row{}
-		for _, p := range view.Partitions {
-			rows = append(rows, table.Row{p.Partition, p.Rows})
-		}
+		rows := seq.Map(view.Partitions, func(p admin.PrunedPartition) table.Row { return table.Row{p.Partition, p.Rows} })
 		if view.Slots != nil {
 			rows = append(rows, table.Row{"slots", *view.Slots})
 		}

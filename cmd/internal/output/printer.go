@@ -148,11 +148,7 @@ func (e *element) Write(p []byte) (int, error) {
 
 // Rows prints a list as a table with a row for each element.
 func Rows[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) error {
-	rows := make([]table.Row, len(list))
-	for i, v := range list {
-		rows[i] = row(v)
-	}
-	return p.Table(header, rows...)
+	return p.Table(header, seq.Map(list, row)...)
 }
 
 // OneMore returns the limit to read a list with, so that Limited can tell whether the list goes on. 0 is

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/receiver"
 )
@@ -44,10 +45,9 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 		Example: `  prescient receivers list`,
 		Args:    cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			views := []view{}
-			for _, r := range f.Config().Receivers {
-				views = append(views, view{r.Name, r.URL.String(), r.PerMinute, r.Name == f.Config().Alerts.Receiver})
-			}
+			views := seq.Map(f.Config().Receivers, func(r config.Receiver) view {
+				return view{r.Name, r.URL.String(), r.PerMinute, r.Name == f.Config().Alerts.Receiver}
+			})
 			return output.List(f.Printer, views, table.Row{"RECEIVER", "ADDRESS", "A MINUTE", "ALERTS"}, func(v view) table.Row {
 				return table.Row{v.Receiver, v.Address, v.PerMinute, v.Alerts}
 			})

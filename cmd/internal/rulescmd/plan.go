@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
@@ -203,11 +204,9 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 
 // unknownNames lists names that are not known.
 func unknownNames(names []rulestore.NameCount) string {
-	list := make([]string, len(names))
-	for i, n := range names {
-		list[i] = fmt.Sprintf("%s (%s)", n, spoken.Count(n.Rows, "row", "rows"))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(seq.Map(names, func(n rulestore.NameCount) string {
+		return fmt.Sprintf("%s (%s)", n, spoken.Count(n.Rows, "row", "rows"))
+	}), ", ")
 }
 
 // printForecast prints what the steps will do.
@@ -282,11 +281,10 @@ func printSlots(p *output.Printer, slots []rulestore.SlotCount, most int) error 
 		return nil
 	}
 	shown := slots[:min(len(slots), most)]
-	list := make([]table.Row, len(shown))
-	for i, s := range shown {
-		list[i] = table.Row{s.Slot, s.Rows, *s.Waiting} // counted for more slots than these
-	}
-	err := errors.Join(p.Lines(""), p.Table(table.Row{"FIRST CHECKED IN SLOT", "ROWS", "WAITING ALREADY"}, list...))
+	err := errors.Join(p.Lines(""), output.Rows(p, shown, table.Row{"FIRST CHECKED IN SLOT", "ROWS", "WAITING ALREADY"},
+		func(s rulestore.SlotCount) table.Row {
+			return table.Row{s.Slot, s.Rows, *s.Waiting} // counted for more slots than these
+		}))
 	if more := len(slots) - len(shown); more > 0 {
 		err = errors.Join(err,
 			p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -212,9 +213,6 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	if listErr != nil {
 		return err
 	}
-	names := make([]string, len(list))
-	for i, r := range list {
-		names[i] = r.Rule.Name
-	}
+	names := seq.Map(list, func(r rulestore.Status) string { return r.Rule.Name })
 	return exit.Usagef("there is no rule %s%s", name, cmp.Or(spoken.Meant(name, names), cli.Known("rule", names)))
 }

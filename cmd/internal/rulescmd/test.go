@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/backtest"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -338,11 +339,7 @@ func recordedRow(r backtest.Report, recorded any, row table.Row) table.Row {
 }
 
 func firstKeys(s backtest.Step) string {
-	keys := make([]string, len(s.First))
-	for i, f := range s.First {
-		keys[i] = f.Key
-	}
-	return strings.Join(keys, ", ")
+	return strings.Join(seq.Map(s.First, func(f backtest.Fired) string { return f.Key }), ", ")
 }
 
 // stepRow is the row of a step, an alternative, recovered or met. The last two have no share: they do not compete with

@@ -140,11 +140,8 @@ func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 
 // printSums prints what catch-up would take in the listed slots, by job.
 func printSums(f *factory.Factory, view caughtView) error {
-	rows := make([]table.Row, len(view.Jobs))
-	for i, s := range view.Jobs {
-		rows[i] = table.Row{s.JobExec, s.count(), s.Slots}
-	}
-	err := f.Table(table.Row{"JOB", "WAITING", "SLOTS"}, rows...)
+	err := output.Rows(f.Printer, view.Jobs, table.Row{"JOB", "WAITING", "SLOTS"},
+		func(s jobSum) table.Row { return table.Row{s.JobExec, s.count(), s.Slots} })
 	if view.MoreSlots > 0 {
 		err = errors.Join(err, f.Sentence(fmt.Sprintf("the rows of %s are not in these sums",
 			spoken.Count(view.MoreSlots, "later slot", "later slots"))))

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -61,11 +62,9 @@ left out. A pruned outbox gets events again, with the same ids.`,
 				if err != nil {
 					return err
 				}
-				list := make([]action.BackfillSchedule, len(args))
-				for i, id := range args {
-					list[i] = action.BackfillSchedule{ID: id, From: since, To: until}
-				}
-				return backfill(c.Context(), f, flags, s, list)
+				return backfill(c.Context(), f, flags, s, seq.Map(args, func(id string) action.BackfillSchedule {
+					return action.BackfillSchedule{ID: id, From: since, To: until}
+				}))
 			})
 		},
 	})

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/advise"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -31,10 +33,7 @@ func Advice(a *advise.Advice) string {
 		text += fmt.Sprintf(" With a next check every %s: %s.", every, cost(a.Fixed))
 	}
 	text += " With a first check after " + spoken.Duration(time.Duration(a.Halved.First))
-	next := []string{}
-	for _, d := range a.Halved.Next {
-		next = append(next, spoken.Duration(time.Duration(d)))
-	}
+	next := seq.Map(a.Halved.Next, func(d duration.Text) string { return spoken.Duration(time.Duration(d)) })
 	if len(next) > 0 {
 		text += ", and the next ones each " + strings.Join(next, ", ") + " later"
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
@@ -100,14 +101,11 @@ type FiredStep = rulestore.FiredStep
 
 // NewRule returns a rule as JSON.
 func NewRule(s rulestore.Status) Rule {
-	v := Rule{
+	return Rule{
 		Name: s.Rule.Name, Table: s.Relation, State: string(s.State), Version: s.Version,
-		AppliedAt: TimeOrNil(s.AppliedAt), AppliedBy: s.AppliedBy, PausedAt: TimeOrNil(s.PausedAt), Steps: []RuleStep{},
+		AppliedAt: TimeOrNil(s.AppliedAt), AppliedBy: s.AppliedBy, PausedAt: TimeOrNil(s.PausedAt),
+		Steps: seq.Map(s.Rule.Steps, newRuleStep),
 	}
-	for _, step := range s.Rule.Steps {
-		v.Steps = append(v.Steps, newRuleStep(step))
-	}
-	return v
 }
 
 func newRuleStep(s rule.Step) RuleStep {
@@ -149,10 +147,7 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 		AtOnce: r.AtOnce, Recovered: newRuleAct(r.Recovered), Met: newRuleAct(r.Met),
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
-	v.Also = []string{}
-	for _, also := range r.Also {
-		v.Also = append(v.Also, also.Table+" "+also.Key.String())
-	}
+	v.Also = seq.Map(r.Also, func(also rule.Also) string { return also.Table + " " + also.Key.String() })
 	for _, value := range r.Values {
 		v.Payload = append(v.Payload, value.Name+": "+value.SQL)
 	}
@@ -203,11 +198,7 @@ func (r Rule) Word() string {
 
 // Times lists the times of the steps of a rule.
 func (r Rule) Times() string {
-	list := make([]string, len(r.Steps))
-	for i, s := range r.Steps {
-		list[i] = s.When
-	}
-	return strings.Join(list, "; ")
+	return strings.Join(seq.Map(r.Steps, func(s RuleStep) string { return s.When }), "; ")
 }
 
 // Does describes what a step does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
@@ -54,11 +55,9 @@ type Waiting struct {
 // newWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
 // a job.
 func newWaiting(list []ledger.JobCount, has func(job string) bool) []Waiting {
-	views := []Waiting{}
-	for _, w := range list {
-		views = append(views, Waiting{w.JobExec, w.Waiting.N, stateOf(w.Paused), has(w.JobExec), w.Waiting.AtLeast})
-	}
-	return views
+	return seq.Map(list, func(w ledger.JobCount) Waiting {
+		return Waiting{w.JobExec, w.Waiting.N, stateOf(w.Paused), has(w.JobExec), w.Waiting.AtLeast}
+	})
 }
 
 // Count returns the number of rows.

@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/internal/scheduleapi"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -92,7 +93,7 @@ func (q *request) instant(name string) time.Time {
 
 func (a *api) routes() []web.Route {
 	b := a.Board
-	return append(slices.Concat(a.actions(), a.schedules()),
+	return append(slices.Concat(seq.Map(action.Forms, a.act), a.schedules()),
 		read("/overview", "overview", "Is it all right?", nil,
 			func(ctx context.Context, q request) (board.Overview, error) {
 				return b.Overview(ctx, q.acted)
@@ -251,14 +252,6 @@ func (a *api) describe() web.Route {
 
 // lookTimeout bounds the wait for a store that does not answer.
 const lookTimeout = 5 * time.Second
-
-// actions are the routes of actions.
-func (a *api) actions() (list []web.Route) {
-	for _, form := range action.Forms {
-		list = append(list, a.act(form))
-	}
-	return list
-}
 
 // act is a route that previews or does an action.
 func (a *api) act(form *action.Form) web.Route {

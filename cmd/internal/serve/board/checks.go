@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -33,16 +34,15 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
 			v := Entity{
-				EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{},
-				Kinds: []string{}, Checks: []view.CheckData{},
+				EntityName: key.EntityName, EntityKey: key.EntityKey, Kinds: []string{}, Checks: []view.CheckData{},
 			}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
 			if v.More = len(events) > maxTimeline; v.More {
 				events = events[len(events)-maxTimeline:]
 			}
-			for _, e := range events {
-				v.Timeline = append(v.Timeline, Sentence{view.NewEvent(e), e.Sentence(r.now(), b.cfg.Self)})
-			}
+			v.Timeline = seq.Map(events, func(e admin.TimelineEntry) Sentence {
+				return Sentence{view.NewEvent(e), e.Sentence(r.now(), b.cfg.Self)}
+			})
 			if err != nil {
 				return v, err
 			}
@@ -159,7 +159,6 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
 		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
-		v.Checks = []view.Check{}
 		paused, err := admin.New(r.client).Paused(ctx, r)
 		if err != nil {
 			return v, err
@@ -172,9 +171,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 				JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To,
 				After: f.After, Limit: f.Limit,
 			})
-		for _, j := range list {
-			v.Checks = append(v.Checks, view.NewCheck(j, paused))
-		}
+		v.Checks = seq.Map(list, func(j jobs.FutureJob) view.Check { return view.NewCheck(j, paused) })
 		v.After = after(next)
 		return v, err
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/health"
@@ -273,11 +274,7 @@ func (o *Overview) JobLines() []JobLine {
 }
 
 func namesOf(list []JobLine) []string {
-	names := make([]string, len(list))
-	for i, j := range list {
-		names[i] = j.JobExec
-	}
-	return names
+	return seq.Map(list, func(j JobLine) string { return j.JobExec })
 }
 
 // jobNames selects jobs by name.

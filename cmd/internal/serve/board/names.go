@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -32,7 +34,7 @@ func (b *Board) Names(ctx context.Context, of action.Named) ([]string, error) {
 	return v.names, err
 }
 
-func (r *reader) names(ctx context.Context, of action.Named) (names []string, err error) {
+func (r *reader) names(ctx context.Context, of action.Named) ([]string, error) {
 	switch of {
 	case action.Jobs:
 		return admin.New(r.client).JobNames(ctx, r, mostNames)
@@ -40,22 +42,15 @@ func (r *reader) names(ctx context.Context, of action.Named) (names []string, er
 		return admin.New(r.client).EntityNames(ctx, r, "", mostNames)
 	case action.Schedules:
 		list, _, err := r.store.Page(ctx, r, schedule.Filter{Limit: mostNames})
-		for _, s := range list {
-			names = append(names, s.ID)
-		}
-		return names, err
+		return seq.Map(list, func(s schedule.Schedule) string { return s.ID }), err
 	case action.Rules:
 		list, err := r.rules.In(r).List(ctx)
-		for _, s := range list[:min(mostNames, len(list))] {
-			names = append(names, s.Rule.Name)
-		}
-		return names, err
+		list = list[:min(mostNames, len(list))]
+		return seq.Map(list, func(s rulestore.Status) string { return s.Rule.Name }), err
 	case action.Consumers:
 		list, err := readConsumers(ctx, r)
-		for _, c := range list[:min(mostNames, len(list))] {
-			names = append(names, c.Name)
-		}
-		return names, err
+		list = list[:min(mostNames, len(list))]
+		return seq.Map(list, func(c Consumer) string { return c.Name }), err
 	}
 	return nil, fmt.Errorf("nothing is known of the names of %s", of)
 }

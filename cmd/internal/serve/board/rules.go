@@ -8,6 +8,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // ruleDays is how many days back the rows of a rule that ended are counted.
@@ -33,11 +34,7 @@ type Rule struct {
 func (b *Board) Rules(ctx context.Context, acted int64) (Rules, error) {
 	return read(ctx, b.source, "rules", acted, overviewAge, func(ctx context.Context, r *reader) (v Rules, err error) {
 		list, err := r.rules.In(r).List(ctx)
-		v.Rules = []view.Rule{}
-		for _, s := range list {
-			v.Rules = append(v.Rules, view.NewRule(s))
-		}
-		return v, err
+		return Rules{Rules: seq.Map(list, view.NewRule)}, err
 	})
 }
 

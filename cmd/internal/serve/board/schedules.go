@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/scheduleapi"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -26,14 +27,11 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 	}
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
-		v.Schedules = []scheduleapi.View{}
 		list, more, err := r.store.Page(ctx, r, f)
 		if more {
 			v.After = &list[len(list)-1].ID
 		}
-		for _, s := range list {
-			v.Schedules = append(v.Schedules, scheduleapi.NewView(s))
-		}
+		v.Schedules = seq.Map(list, scheduleapi.NewView)
 		return v, err
 	})
 }
@@ -96,10 +94,7 @@ func (b *Board) DeadLetters(ctx context.Context, after int64, limit int, acted i
 			return v, fmt.Errorf("read dead letters: %w", err)
 		}
 		letters, v.After = cutPage(letters, limit, func(d deadletter.Letter) string { return fmt.Sprint(d.Number) })
-		v.DeadLetters = make([]view.DeadLetter, len(letters))
-		for i, d := range letters {
-			v.DeadLetters[i] = view.NewDeadLetter(d)
-		}
+		v.DeadLetters = seq.Map(letters, view.NewDeadLetter)
 		return v, nil
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -218,9 +219,7 @@ func (p overviews) fragments(ctx context.Context, of string) fragments {
 
 func newOverviewPage(o board.Overview) overviewPage {
 	v := overviewPage{Overview: o}
-	for _, f := range o.Findings {
-		v.Findings = append(v.Findings, finding{f, leads(f)})
-	}
+	v.Findings = seq.Map(o.Findings, func(f health.Finding) finding { return finding{f, leads(f)} })
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
 	loud := o.JobLines()

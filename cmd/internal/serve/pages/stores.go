@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/health"
 )
 
 // How long the page of all stores waits for a store that does not answer.
@@ -86,18 +88,14 @@ func (p allStores) absent(w http.ResponseWriter, r *http.Request) {
 func (p allStores) read(ctx context.Context) (v storesPage) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	for _, s := range p.cfg.Stores.Read(ctx).Stores {
-		v.Stores = append(v.Stores, newStoreLine(s))
-	}
+	v.Stores = seq.Map(p.cfg.Stores.Read(ctx).Stores, newStoreLine)
 	v.Verdict = v.judge()
 	return v
 }
 
 func newStoreLine(s board.StoreStatus) storeLine {
 	v := storeLine{StoreStatus: s, Path: StorePath(s.Name) + "/", State: verdict{Mark: "ok", Text: "all is well"}}
-	for _, f := range s.Findings {
-		v.Wrong = append(v.Wrong, f.Text)
-	}
+	v.Wrong = seq.Map(s.Findings, func(f health.Finding) string { return f.Text })
 	switch n := len(s.Findings); {
 	case s.Error != "":
 		v.State, v.Wrong = verdict{Mark: "bad", Text: "cannot be read"}, []string{s.Error}
