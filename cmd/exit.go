@@ -16,8 +16,8 @@ const (
 	Done = exit.Done
 	// Failure: the command failed.
 	Failure = exit.Failure
-	// Usage: an unknown command, a bad flag, argument or configuration, a name that is not known, or another process is
-	// doing it. Nothing was done.
+	// Usage: an unknown command, a bad flag, argument, file or configuration, a name that is not known, or another
+	// process is doing it. Nothing was done.
 	Usage = exit.Usage
 	// Found: a command that checks has found a problem.
 	Found = exit.Found

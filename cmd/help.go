@@ -73,6 +73,8 @@ What flags take:
   SLOT      an instant on the grid of slots, such as 2026-03-01T13:15:00Z
   N         a whole number
 
+A flag that is given two different values is refused, unless its help says that it may be repeated.
+
 An instant on stdout is in UTC.`,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,10 +68,14 @@ func (i *Instant) From(now time.Time) time.Time {
 	return i.At
 }
 
-// SinceVar adds a flag that names an instant or how long ago it was.
+// SinceVar adds a flag that names an instant or how long ago it was. usage may end with "; default: " and the default.
 func SinceVar(fs *pflag.FlagSet, i *Instant, name, usage string) {
 	i.Ago = true
-	fs.Var(i, name, usage+": an instant, a date, or how long ago (7d)")
+	what, otherwise, has := strings.Cut(usage, "; default: ")
+	if what += ": an instant, a date, or how long ago (7d)"; has {
+		what += "; default: " + otherwise
+	}
+	fs.Var(i, name, what)
 }
 
 // When is the pair of flags --at and --in.

@@ -22,8 +22,8 @@ const (
 	Done Code = iota
 	// Failure: the command failed.
 	Failure
-	// Usage: the command line or the configuration is wrong, or names something that does not exist, or another process
-	// is doing it. Nothing was done.
+	// Usage: the command line, a file that it names or the configuration is wrong, or names something that does not
+	// exist, or another process is doing it. Nothing was done.
 	Usage
 	// Found: a command that only looks has found a problem.
 	Found
@@ -43,7 +43,7 @@ var Table = []struct {
 	{Done, "done, or nothing to do"},
 	{Failure, "failure: the message says why"},
 	{
-		Usage, "unknown command or name, or bad flag, argument or configuration, or another process is doing it; " +
+		Usage, "unknown command or name, or bad flag, argument, file or configuration, or another process is doing it; " +
 			"nothing was done",
 	},
 	{Found, "a check (--check, doctor) found something"},

@@ -61,7 +61,8 @@ transactions, and forget what has fired. A pause of the rule ends. Rows that a r
 end without a step. The table stays as it is. If it is interrupted, or another session keeps a check locked, repeat the
 command: it goes on where it was. Without --yes it only prints how many rows it would cancel.
 
-If the rule is applied again, steps fire again for rows for which they have fired. "rules pause" holds a rule back.`,
+If the rule is applied again, no step counts as fired: its "overdue" decides about steps that have passed. "rules pause"
+holds a rule back.`,
 		Example: `  prescient rules remove order.unshipped        # tells how many rows wait
   prescient rules remove order.unshipped --yes  # cancels them`,
 	}, "remove the rule", func(name string) action.Action { return action.RemoveRule{Rule: name} })

@@ -46,7 +46,7 @@ func NewCmdRules(f *factory.Factory) *cobra.Command {
         - {after: 3 business days, calendar: berlin, job: order.lost}
         - {after: 4d at 09:00, every: 2d, times: 3, event: order.reminder}
         - {after: 10d, sql: "insert into shop.lost values ($key)"}
-      overdue: last                # rows that come late: fire, last, skip or spread N
+      overdue: last                # steps that had passed when a row appears: fire, last, skip or spread N
 
 "rules apply" creates triggers on the table. Each row that the rule is about then waits for its next step. Every run,
 catch-up and daemon checks the rows that are due, and fires each step once.`

@@ -86,7 +86,8 @@ Without --until, a row with a step before its "since" counts from that step on.
 	flags := c.Flags()
 	cli.SinceVar(flags, &o.since, "since", "only rows that began to wait since")
 	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now")
-	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
+	flags.StringSliceVar(&o.after, "after", nil,
+		"other `DELAYS` to try, with commas between: 24h,48h,3 business days; may be repeated")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
 	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o",
 		"`FORMAT` on stdout: table, json or csv")

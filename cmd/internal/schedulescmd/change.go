@@ -32,7 +32,7 @@ func (o *specFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&o.spec.Crontab, "crontab", "",
 		"`EXPR` of five fields, or a name such as @daily, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
-	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
+	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: that of the crontab, or UTC")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
 	duration.Var(fs, &o.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
 	duration.Var(fs, &o.spec.Spread, "spread", 0, "offset the schedule by a fixed part of this, chosen by its id")

@@ -52,7 +52,7 @@ The command needs no database if --width or slots.width is set.`,
 	})
 	fs := c.Flags()
 	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` as in create")
-	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
+	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: that of the crontab, or UTC")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --since")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`, as in create; may be repeated")
 	o.span.Flags(fs, "print from this instant on", "stop before this instant")

@@ -49,8 +49,8 @@ func newCmdBackfill(f *factory.Factory) *cobra.Command {
 		Long: `Publish the instants of schedules from --since up to but not including --until. It takes
 one schedule after another, the oldest instant first. Use it for instants from before the schedule was
 created, or for instants that its misfire policy has dropped. It ends at now, or at the instant that a
-run publishes next. Events have the ids that a run gives them. @every has no instants before its anchor,
-which defaults to the time of creation.
+run publishes next. Events have the ids that a run gives them. @every has no instants before its anchor, which defaults
+to the start in a file, or the time of creation.
 
 The outbox has each instant only once, even beside runs and after a backfill that was killed: instants that it has are
 left out. A pruned outbox gets events again, with the same ids.`,

@@ -21,9 +21,9 @@ func NewCmdServe(f *factory.Factory) *cobra.Command {
 		Short: "Serve pages and an API over HTTP, to read the state and to act on it",
 		Long: `Serve pages and an API over HTTP until a signal. They show the slots of the last and the
 next day, overdue, missed, failing and given-up rows, each slot, job, entity, schedule and event,
-and the ledger as a heat map. They offer actions: cancel, reschedule, retry, pause, resume,
-catch-up, trigger and backfill of schedules, resend and discard of dead letters, and the removal of
-rules. The server previews an action in numbers first, and records who did it.
+and the ledger as a heat map. Operators act there on checks, jobs, rules, schedules, dead letters,
+consumers and findings, and catch up. The server previews an action in numbers first, and records
+who did it.
 
   /         for people: pages that need no JavaScript, and update themselves if the browser has it
   /api/v1   for programs, also to write schedules; /api/v1/openapi.json describes it
