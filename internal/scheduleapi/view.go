@@ -25,8 +25,8 @@ type body struct {
 	Spread duration.Text `json:"spread"`
 	// Which instants of missed slots are published. Defaults to all.
 	Misfire schedule.Misfire `json:"misfire"`
-	// The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it
-	// keeps the current one.
+	// The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of
+	// creation; a change without it keeps the current one.
 	Anchor time.Time `json:"anchor,omitzero"`
 	// A paused schedule publishes nothing.
 	Paused bool `json:"paused"`
@@ -81,16 +81,17 @@ func newBody(s schedule.Spec) body {
 // View is a schedule as JSON, in the answers of the API and of the command line.
 type View struct {
 	body
-	// The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it.
+	// The statement that runs at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it.
 	SQL string `json:"sql,omitempty"`
 	// The role that runs the statement. Missing: the login of the run.
 	Role string `json:"role,omitempty"`
 	// How long the statement may run. Missing: 5 minutes.
 	Timeout duration.Text `json:"timeout,omitempty"`
-	// The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go
-	// set it.
+	// The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands, Go and
+	// SQL set it.
 	Job string `json:"job,omitempty"`
-	// The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it.
+	// The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands, Go and SQL
+	// set it.
 	Notify string `json:"notify,omitempty"`
 	// The template of the message. Missing: a default text.
 	Text string `json:"text,omitempty"`

@@ -14,7 +14,7 @@ import (
 )
 
 // CancelMany ends the waiting checks that all given fields select as cancelled. At least one field
-// must be given. Without a job, those of rules stay. It goes on when Do has returned.
+// must be given. Those of schedules stay, and without a job those of rules. It goes on when Do has returned.
 type CancelMany struct {
 	JobExec    string `json:"job_exec"`
 	EntityName string `json:"entity_name"`

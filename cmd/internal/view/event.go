@@ -24,7 +24,7 @@ type Event struct {
 	//     unchecked)
 	//   - "rescheduled", "pushed_back", "width" (the grid was changed), "retried" (put back from
 	//     history)
-	//   - "renamed" (the row of a rule's table got another key)
+	//   - "renamed" (the row of a rule's table got another key), "acked" (an operator has acknowledged that it failed)
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
 	What string    `json:"what"`
@@ -35,7 +35,7 @@ type Event struct {
 	Actor  string `json:"actor"`   // the person or program that the session named; empty: none
 
 	Runner string `json:"runner"`
-	Error  string `json:"error"` // of the check; empty: it did not fail
+	Error  string `json:"error"` // of the check; of acked: why it was acknowledged; empty: it did not fail
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.

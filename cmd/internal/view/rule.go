@@ -33,16 +33,15 @@ type RuleStep struct {
 	Interval string `json:"interval"` // the SQL of a delay that the data hold; empty: none
 	Every    string `json:"every"`    // empty: the step fires once, or EveryInterval is set
 	Times    int    `json:"times"`    // 0: a step that repeats fires until the row is done, or as TimesCount says
-	Calendar string `json:"calendar"` // empty: plain time
+	Calendar string `json:"calendar"` // empty: plain time, or CalendarName is set
 
 	EveryInterval string `json:"every_interval"` // the SQL of Every, if the data hold it; empty: they do not
 	TimesCount    string `json:"times_count"`    // the SQL of Times, if the data hold it; empty: they do not
 	CalendarName  string `json:"calendar_name"`  // the SQL of Calendar, if the data hold it; empty: they do not
 
-	// the type of the event; of event, sql, job and notify one is set, the others are empty
-	Event  string `json:"event"`
-	SQL    string `json:"sql"`    // the statement
-	Job    string `json:"job"`    // of which a check is enqueued
+	Event  string `json:"event"`  // the type of the event; empty: none
+	SQL    string `json:"sql"`    // the statement; empty: none
+	Job    string `json:"job"`    // of which a check is enqueued; empty: none
 	Notify string `json:"notify"` // the receiver of a message; empty: none
 	Text   string `json:"text"`   // the template of the message; empty: the default
 	To     string `json:"to"`     // the template of its recipient; empty: the receiver says who
