@@ -123,8 +123,8 @@ type Events struct {
 	// by spaces. Empty: they are not signed. Defaults to empty.
 	Secret Secret `mapstructure:"secret"`
 
-	// AllowedNetworks are private and other special addresses that webhooks and http jobs may
-	// connect to, such as 10.0.0.0/8, ::1. Defaults to none.
+	// AllowedNetworks are private and other special addresses that webhooks, http jobs and receivers
+	// may connect to, such as 10.0.0.0/8, ::1. Defaults to none.
 	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
 
 	// MaxRefusals is how many refusals of a destination make an event a dead letter. 0: there is no

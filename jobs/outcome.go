@@ -11,7 +11,8 @@ const (
 	OutcomeCancelled Outcome = "cancelled"
 	// OutcomeReplaced means that a newer row with the same key took the place of the row.
 	OutcomeReplaced Outcome = "replaced"
-	// OutcomeFailed means more errors in a row than Retry allows. `prescient jobs retry` puts the row back.
+	// OutcomeFailed means more errors in a row than Retry allows, or an error of GiveUp. `prescient jobs retry` puts the
+	// row back.
 	OutcomeFailed Outcome = "failed"
 	// OutcomeMaxChecks means that the row needed more checks than MaxChecks allows.
 	OutcomeMaxChecks Outcome = "max_checks"

@@ -45,10 +45,10 @@
 //
 // # Another act
 //
-// A schedule with an [Act] runs a statement of SQL at each instant instead, or enqueues a check of a job. The
-// statement runs once for each instant, in the transaction that moves the row, which no other schedule shares: a
-// change of another schedule does not wait for it. If it fails, nothing of it is left, and the row waits for the next
-// slot with its error.
+// A schedule with an [Act] runs a statement of SQL at each instant instead, enqueues a check of a job, or sends a
+// message to people. The statement runs once for each instant, in the transaction that moves the row, which no other
+// schedule shares: a change of another schedule does not wait for it. If it fails, nothing of it is left, and the row
+// waits for the next slot with its error.
 //
 // # By hand
 //

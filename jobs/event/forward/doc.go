@@ -9,8 +9,8 @@
 // Each destination is a consumer of the outbox with a name. A new one begins with the events that are written from
 // then on. A forwarder reads the events after the consumer's position, sends them, and moves the position. It calls the
 // destination outside of every transaction. One forwarder at a time sends to a destination, whatever process it is in:
-// it has a lease of a minute, which each batch renews. After a kill, another forwarder goes on when the lease
-// ends. A forwarder that has lost its lease cannot move the position.
+// it has a lease, of a minute by default, which each batch renews. After a kill, another forwarder goes on when the
+// lease ends. A forwarder that has lost its lease cannot move the position.
 //
 // A destination gets each event at least once. It gets an event again, with the same ID, if a forwarder dies between
 // the event and its record. Events of one subject arrive in order.
