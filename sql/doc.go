@@ -10,37 +10,43 @@
 //   - future_job: the pending checks, each in a slot. Its primary key (next_check_at, job, id) is the
 //     slot index. A run reads it by equality on the slot and the job alone.
 //   - job: the number of each job, which stands for its name in future_job; whether the job is
-//     paused, and when a run last knew it.
+//     paused, and when a run last knew it. The number follows from the name and the secret in job_secret.
 //   - future_job_history: the rows that ended, each with its outcome, one partition a month.
 //   - slot_run: the ledger, one row for every slot that was opened. A gap is a missed slot.
 //     slot_job has one row for each job with rows in the slot, and the cursor of its claims.
 //   - slot_claim: which runner works on which rows of an open slot, and until when. slot_progress counts
 //     what was recorded under claims, until the slot is closed. slot_lateness counts how late checks
 //     began.
+//   - job_permit and job_rate: how many checks of a job runs may do at once, and when the next one may
+//     begin, if that is limited over all runs.
 //
 // Domains say which values the columns of future_job may hold, and with which outcomes a row may
 // end. Only the grid is a CHECK of the table, because set_width changes it. The server reads a
 // CHECK from the catalog for every statement that writes to the table, and a domain once.
 //
-// Recurring schedules have four tables. schedule holds them; each active one also has a row in
-// future_job. schedule_state counts the events that a schedule dropped. event_outbox holds the
-// published events. event_consumer says how far each consumer has read, and event_watermark how far
-// the outbox was pruned. event_dead holds the events that a destination outside of the database
-// refuses.
+// schedule holds the recurring schedules; each active one also has a row in future_job. schedule_state
+// counts the events that a schedule dropped.
+//
+// event_outbox holds the published events. event_consumer says how far each consumer has read, and
+// event_watermark how far the outbox was pruned. event_dead holds the events that a destination
+// refuses, and event_sent when receivers got messages.
 //
 // rule holds the rules that were applied, and rule_fired the steps of rules that have fired. rule_changed
 // holds when columns of rows changed, and when rows were paused.
 //
+// alert holds the findings that a person was told of, and alert_look when a process last looked for
+// some. action holds what operators did by the web UI and its API.
+//
 // transfer_out and transfer_in briefly hold rows that move to or from another store.
 //
-// setting holds the width of the grid. Clients that speak SQL call enqueue, enqueue_many, cancel,
-// cancel_entity, reschedule, push_back and why; package jobs calls the same functions. Runs call
-// the others: open_slot, claim_rows, take_over, fence, close_slot, begin_check and record_row.
+// setting holds the width of the grid. Applications call enqueue, enqueue_many, cancel, cancel_entity,
+// reschedule and push_back; package jobs calls the same functions. Runs call open_slot, claim_rows, take_over,
+// fence, close_slot, begin_check and record_row. docs/functions.md has the others that SQL may call, such as why.
 //
-// The functions for clients run with the rights of the schema's owner, with a search_path that no
+// The functions for applications run with the rights of the schema's owner, with a search_path that no
 // caller can change. So do rule_wait, rule_wait_many, rule_look, rule_mark, rule_resume, rule_rename and cancel_keys,
 // which the triggers of rules call. [MakeRoles] makes the roles. The role for applications may execute the
-// functions for clients and touch no table; roles.sql says what each role may do.
+// functions for applications and touch no table; roles.sql says what each role may do.
 //
 // Tables are history and functions are code. A file in migrations changes tables, and is never
 // edited once it is released. A file in functions holds the functions of its name, and is edited in
