@@ -92,7 +92,7 @@ func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Findi
 	}
 	for _, problem := range checks.ReceiverProblems(f) {
 		list = append(list, doctor.Finding{
-			Name: "receivers", Severity: doctor.Action, What: problem + ". No run begins with such settings",
+			Name: "receivers", Severity: doctor.Action, What: "no run begins with such settings: " + problem,
 			Do: "correct the setting, and try it with: " + f.Self() + " receivers test NAME",
 		})
 	}
