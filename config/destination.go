@@ -15,7 +15,7 @@ type Destination struct {
 	// URL is as Events.Destination, but not outbox:. It must be set.
 	URL Endpoint `mapstructure:"url"`
 
-	// Types are the types of the events, with * for any text, such as order.*. Default: all types.
+	// Types are the types of the events, with * for any text, such as order.*. Default: all but messages to people.
 	Types Types `mapstructure:"types"`
 }
 

@@ -104,6 +104,9 @@
 // hold it. Each store has a name, a url (empty: database.url) and a schema (empty: database.schema;
 // or a pattern, such as tenant_*); see [Store].
 //
+// The sections events.destinations and receivers, of the file alone, too, have a name for each entry; see [Destination]
+// and [Receiver].
+//
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.
 //

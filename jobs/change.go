@@ -27,7 +27,8 @@ func (c *Client) Cancel(ctx context.Context, tx Tx, key Key) (bool, error) {
 	return found, nil
 }
 
-// CancelEntity ends every keyed check of an entity as OutcomeCancelled and returns their number.
+// CancelEntity ends every keyed check of an entity as OutcomeCancelled, except those of schedules and rules. It
+// returns their number.
 func (c *Client) CancelEntity(ctx context.Context, tx Tx, entityName, entityKey string) (int64, error) {
 	var n int64
 	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {

@@ -72,11 +72,9 @@ type EnqueueCounts struct {
 // Keep leaves it, Replace takes its place, and PushBack moves its instant later. Cancel ends the
 // row and its request. Reject records nothing and returns ErrExists.
 //
-// The call decides whether the slot has begun, not the commit. If Keep finds a row that waits, and the
-// transaction stays
-// open until after its slot has begun, the check may run without what the transaction wrote, and no other
-// check follows.
-// So a long transaction should enqueue late, or use Replace: no run can end the new row before the commit.
+// The call decides whether the slot has begun, not the commit. If Keep finds a row that waits, and the transaction
+// stays open until after its slot has begun, the check may run without what the transaction wrote, and no other check
+// follows. So a long transaction should enqueue late, or use Replace: no run can end the new row before the commit.
 type OnConflict interface {
 	validate() error
 	args() (policy string, maxMicros any)
