@@ -3,7 +3,7 @@ package action
 import (
 	"cmp"
 	"context"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -15,13 +15,7 @@ var becauseField = Field{Name: "because", Label: "Because", Hint: "Why, for coll
 // Ack acknowledges checks that were given up and that no operator will retry. Empty fields do not narrow. It goes on
 // when Do has returned.
 type Ack struct {
-	ID         int64  `json:"id"` // of one row in history
-	JobExec    string `json:"job_exec"`
-	EntityName string `json:"entity_name"`
-	EntityKey  string `json:"entity_key"`
-	// null or left out: every item; empty: only checks without an item
-	ItemKey *string   `json:"item_key,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // given up at or after
+	FailedChecks
 	Until   time.Time `json:"until,omitzero"` // given up before
 	Because string    `json:"because"`
 }
@@ -29,34 +23,12 @@ type Ack struct {
 var ackForm = form(Form{
 	Path: "ack", Summary: "Acknowledge checks that were given up",
 	Title: "Acknowledge failed checks", Verb: "Acknowledge",
-	Lead: "Checks that were given up, and that no operator will retry, are no problem any more. They stay in history.",
-	Fields: []Field{
-		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
-		{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
-		{Name: "key", Label: "Key", Hint: "Empty: every key."},
-		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
-		{Name: "since", Label: "Given up since", Hint: pastHint},
-		becauseField,
-	},
-}, func(in *Input) Ack {
-	return Ack{
-		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
-		ID: in.number("id", math.MaxInt64), Since: in.past("since"), Because: in.Text("because"),
-	}
-})
+	Lead:   "Checks that were given up, and that no operator will retry, are no problem any more. They stay in history.",
+	Fields: append(slices.Clip(failedFields), becauseField),
+}, func(in *Input) Ack { return Ack{FailedChecks: in.failed(), Because: in.Text("because")} })
 
 // Name returns "acknowledge".
 func (a Ack) Name() string { return "acknowledge" }
-
-// Target names the filter.
-func (a Ack) Target() string { return "failed checks" + a.narrowed() }
-
-// narrowed says which failed checks.
-func (a Ack) narrowed() string {
-	return Retry{
-		ID: a.ID, JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, ItemKey: a.ItemKey, Since: a.Since,
-	}.narrowed()
-}
 
 func (a Ack) filter() admin.AckFilter {
 	return admin.AckFilter{
@@ -68,8 +40,7 @@ func (a Ack) filter() admin.AckFilter {
 func (a Ack) final() {}
 
 func (a Ack) check(*Store) error {
-	return cmp.Or(CheckWords(a.JobExec, a.EntityName, a.EntityKey), CheckInstant("since", a.Since),
-		CheckInstant("until", a.Until), admin.ValidateBecause(a.Because))
+	return cmp.Or(a.FailedChecks.check(), CheckInstant("until", a.Until), admin.ValidateBecause(a.Because))
 }
 
 func (a Ack) plan(ctx context.Context, tx Tx) (plan Plan, err error) {

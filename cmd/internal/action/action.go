@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -161,6 +162,16 @@ func bound(given, found, now time.Time) time.Time {
 		return found
 	}
 	return given
+}
+
+// narrowed joins pairs of a beginning and a value. It leaves out the pairs without a value.
+func narrowed(pairs ...string) (text string) {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			text += pair[0] + pair[1]
+		}
+	}
+	return text
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

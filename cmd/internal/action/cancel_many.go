@@ -58,26 +58,13 @@ func (c CancelMany) Name() string { return "cancel many" }
 func (c CancelMany) Target() string { return "waiting checks" + c.narrowed() }
 
 // narrowed says which waiting checks.
-func (c CancelMany) narrowed() (text string) {
-	if c.JobExec != "" {
-		text += " of job " + c.JobExec
-	}
-	if c.EntityName != "" {
-		text += " of entity " + c.EntityName
-	}
-	if c.EntityKey != "" {
-		text += " with key " + c.EntityKey
-	}
-	if c.GroupKey != "" {
-		text += " of group " + c.GroupKey
-	}
-	if len(c.Payload) > 0 {
-		text += " with payload " + string(c.Payload)
-	}
+func (c CancelMany) narrowed() string {
+	until := ""
 	if !c.Until.IsZero() {
-		text += " enqueued before " + c.Until.UTC().Format(time.RFC3339Nano)
+		until = c.Until.UTC().Format(time.RFC3339Nano)
 	}
-	return text
+	return narrowed(" of job ", c.JobExec, " of entity ", c.EntityName, " with key ", c.EntityKey,
+		" of group ", c.GroupKey, " with payload ", string(c.Payload), " enqueued before ", until)
 }
 
 func (c CancelMany) filter() admin.CancelFilter {

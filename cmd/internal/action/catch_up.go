@@ -56,10 +56,7 @@ func (c CatchUp) Name() string { return "catch-up" }
 
 // Target names the slots.
 func (c CatchUp) Target() string {
-	text := "missed slots"
-	if c.Job != "" {
-		text += " of job " + c.Job
-	}
+	text := "missed slots" + narrowed(" of job ", c.Job)
 	if !c.Since.IsZero() {
 		text += " from " + clock(c.Since)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -39,18 +41,16 @@ func (a ForgetConsumer) plan(ctx context.Context, tx Tx) (plan Plan, err error) 
 		return plan, a.explain(ctx, tx, err)
 	}
 	// Events come between preview and confirmation, so their number is not confirmed.
+	var lost []string
+	if left.Events > 0 {
+		lost = append(lost, leftOf(left.Events).Of("event of the outbox", "events of the outbox"))
+	}
+	if left.Refused > 0 {
+		lost = append(lost, leftOf(left.Refused).Of("refused event", "refused events"))
+	}
 	plan.Text = fmt.Sprintf("Forgets consumer %s, for which no event waits", a.Consumer)
-	switch {
-	case left.Events > 0 && left.Refused > 0:
-		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s and %s", a.Consumer,
-			leftOf(left.Events).Of("event of the outbox", "events of the outbox"),
-			leftOf(left.Refused).Of("refused event", "refused events"))
-	case left.Events > 0:
-		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
-			leftOf(left.Events).Of("event of the outbox", "events of the outbox"))
-	case left.Refused > 0:
-		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer,
-			leftOf(left.Refused).Of("refused event", "refused events"))
+	if len(lost) > 0 {
+		plan.Text = fmt.Sprintf("Forgets consumer %s. It will not get %s", a.Consumer, strings.Join(lost, " and "))
 	}
 	again := "If it acknowledges a position again, the outbox keeps events for it again."
 	if left.Destination {
@@ -75,15 +75,17 @@ func (a ForgetConsumer) explain(ctx context.Context, tx Tx, err error) error {
 	if !errors.Is(err, outbox.ErrNoConsumer) {
 		return err
 	}
-	list, err := outbox.New(tx.DB, tx.Schema).Consumers(ctx)
+	return refusef("there is no consumer %s%s", spoken.Word(a.Consumer),
+		OtherConsumers(ctx, outbox.New(tx.DB, tx.Schema), tx.Self))
+}
+
+// OtherConsumers names the consumers that there are, or the command that lists them.
+func OtherConsumers(ctx context.Context, box *outbox.Outbox, self string) string {
+	list, err := box.Consumers(ctx)
 	if err != nil {
-		return refusef("there is no consumer %s; list them with: %s events consumers", spoken.Word(a.Consumer), tx.Self)
+		return fmt.Sprintf("; list them with: %s events consumers", self)
 	}
-	names := make([]string, len(list))
-	for i, c := range list {
-		names[i] = c.Name
-	}
-	return refusef("there is no consumer %s%s", spoken.Word(a.Consumer), cli.Known("consumer", names))
+	return cli.Known("consumer", seq.Map(list, func(c outbox.Consumer) string { return c.Name }))
 }
 
 // ForgottenConsumer reports on ForgetConsumer.

@@ -37,17 +37,8 @@ func (l Letters) Filter() deadletter.Filter {
 // Target names the dead letters.
 func (l Letters) Target() string { return "dead letters" + l.narrowed() }
 
-func (l Letters) narrowed() (text string) {
-	if l.Subject != "" {
-		text += " of subject " + l.Subject
-	}
-	if l.Destination != "" {
-		text += " of destination " + l.Destination
-	}
-	if l.ID != "" {
-		text += " with id " + l.ID
-	}
-	return text
+func (l Letters) narrowed() string {
+	return narrowed(" of subject ", l.Subject, " of destination ", l.Destination, " with id ", l.ID)
 }
 
 func (l Letters) check(*Store) error { return CheckWords(l.Subject, l.Destination, l.ID) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -20,17 +21,62 @@ const (
 	maxRetry     = 100_000
 )
 
-// Retry puts failed checks back. Empty fields do not narrow.
-type Retry struct {
+// FailedChecks selects checks that were given up.
+type FailedChecks struct {
 	ID         int64  `json:"id"` // of one row in history
 	JobExec    string `json:"job_exec"`
 	EntityName string `json:"entity_name"`
 	EntityKey  string `json:"entity_key"`
 	// null or left out: every item; empty: only checks without an item
 	ItemKey *string   `json:"item_key,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // failed at or after
-	Limit   int       `json:"limit"`          // default 1000, at most 100,000; the oldest first
-	At      time.Time `json:"at,omitzero"`    // zero: the next slot
+	Since   time.Time `json:"since,omitzero"` // given up at or after
+}
+
+// failedFields are the fields of a form.
+var failedFields = []Field{
+	{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
+	{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
+	{Name: "key", Label: "Key", Hint: "Empty: every key."},
+	{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
+	{Name: "since", Label: "Given up since", Hint: pastHint},
+}
+
+// failed reads the fields of a form.
+func (in *Input) failed() FailedChecks {
+	return FailedChecks{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		ID: in.number("id", math.MaxInt64), Since: in.past("since"),
+	}
+}
+
+// Target names the filter.
+func (f FailedChecks) Target() string { return "failed checks" + f.narrowed() }
+
+// narrowed says which failed checks.
+func (f FailedChecks) narrowed() string {
+	item, id, since := "", "", ""
+	if f.ItemKey != nil {
+		item = cmp.Or(narrowed(" with item ", *f.ItemKey), " without an item")
+	}
+	if f.ID != 0 {
+		id = fmt.Sprint(f.ID)
+	}
+	if !f.Since.IsZero() {
+		since = clock(f.Since)
+	}
+	return narrowed(" of job ", f.JobExec, " of entity ", f.EntityName, " with key ", f.EntityKey) + item +
+		narrowed(" with the number ", id, " since ", since)
+}
+
+func (f FailedChecks) check() error {
+	return cmp.Or(CheckWords(f.JobExec, f.EntityName, f.EntityKey), CheckInstant("since", f.Since))
+}
+
+// Retry puts failed checks back. Empty fields do not narrow.
+type Retry struct {
+	FailedChecks
+	Limit int       `json:"limit"`       // default 1000, at most 100,000; the oldest first
+	At    time.Time `json:"at,omitzero"` // zero: the next slot
 }
 
 var retryForm = form(Form{
@@ -38,56 +84,15 @@ var retryForm = form(Form{
 	Title: "Retry failed checks", Verb: "Retry",
 	Lead: "Checks that were given up come back from history with a clean error count. " +
 		"If a key already waits, nothing changes for it.",
-	Fields: []Field{
-		{Name: "job", Label: "Job", Hint: "Empty: every job.", Names: Jobs},
-		{Name: "name", Label: "Entity", Hint: "Empty: every kind.", Names: Entities},
-		{Name: "key", Label: "Key", Hint: "Empty: every key."},
-		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
-		{Name: "since", Label: "Given up since", Hint: pastHint},
-		{
-			Name: "limit", Label: "At most",
-			Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000",
-		},
-		{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},
-	},
+	Fields: append(slices.Clip(failedFields),
+		Field{Name: "limit", Label: "At most", Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000"},
+		Field{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."}),
 }, func(in *Input) Retry {
-	return Retry{
-		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
-		ID: in.number("id", math.MaxInt64), Since: in.past("since"), Limit: int(in.number("limit", maxRetry)),
-		At: in.ahead("at"),
-	}
+	return Retry{FailedChecks: in.failed(), Limit: int(in.number("limit", maxRetry)), At: in.ahead("at")}
 })
 
 // Name returns "retry".
 func (a Retry) Name() string { return "retry" }
-
-// Target names the filter.
-func (a Retry) Target() string { return "failed checks" + a.narrowed() }
-
-// narrowed says which failed checks.
-func (a Retry) narrowed() (text string) {
-	if a.JobExec != "" {
-		text += " of job " + a.JobExec
-	}
-	if a.EntityName != "" {
-		text += " of entity " + a.EntityName
-	}
-	if a.EntityKey != "" {
-		text += " with key " + a.EntityKey
-	}
-	if a.ItemKey != nil && *a.ItemKey == "" {
-		text += " without an item"
-	} else if a.ItemKey != nil {
-		text += " with item " + *a.ItemKey
-	}
-	if a.ID != 0 {
-		text += fmt.Sprintf(" with the number %d", a.ID)
-	}
-	if !a.Since.IsZero() {
-		text += " since " + clock(a.Since)
-	}
-	return text
-}
 
 func (a Retry) filter() admin.RetryFilter {
 	return admin.RetryFilter{
@@ -103,8 +108,7 @@ func (a Retry) check(s *Store) error {
 	if limit := a.filter().Limit; limit < 1 || limit > maxRetry {
 		return &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
-	if err := cmp.Or(CheckWords(a.JobExec, a.EntityName, a.EntityKey), CheckInstant("since", a.Since),
-		CheckInstant("at", a.At)); err != nil || a.At.IsZero() {
+	if err := cmp.Or(a.FailedChecks.check(), CheckInstant("at", a.At)); err != nil || a.At.IsZero() {
 		return err
 	}
 	return s.Client.ValidateDue(a.At)

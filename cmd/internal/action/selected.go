@@ -273,7 +273,9 @@ func (a RetrySelected) Only(keep []bool) Selection {
 
 func (a RetrySelected) each() []Retry {
 	return seq.Map(distinct(a.Rows), func(row Row) Retry {
-		return Retry{ID: row.ID, JobExec: row.JobExec, EntityName: row.EntityName, EntityKey: row.EntityKey, At: a.At}
+		return Retry{FailedChecks: FailedChecks{
+			ID: row.ID, JobExec: row.JobExec, EntityName: row.EntityName, EntityKey: row.EntityKey,
+		}, At: a.At}
 	})
 }
 

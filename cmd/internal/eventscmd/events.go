@@ -196,7 +196,7 @@ func tailStart(ctx context.Context, f *factory.Factory, box *outbox.Outbox, o ta
 	if errors.Is(err, outbox.ErrNoConsumer) {
 		return outbox.Position{}, exit.Usagef("there is no consumer %s%s. "+
 			"To begin with the oldest event: %s events ack %s 0-0",
-			spoken.Word(o.consumer), otherConsumers(ctx, f, box), f.Self(), spoken.Word(o.consumer))
+			spoken.Word(o.consumer), action.OtherConsumers(ctx, box, f.Self()), f.Self(), spoken.Word(o.consumer))
 	}
 	if err == nil && c.Ahead {
 		err = fmt.Errorf("consumer %q: %w", o.consumer, outbox.ErrConsumerAhead)
@@ -299,19 +299,6 @@ Without --yes the command only prints what the consumer has not got yet.`,
 	}
 	flags.Add(c, "forget it")
 	return f.WithOutput(c)
-}
-
-// otherConsumers names the consumers that are known, or the command that lists them.
-func otherConsumers(ctx context.Context, f *factory.Factory, box *outbox.Outbox) string {
-	list, err := box.Consumers(ctx)
-	if err != nil {
-		return fmt.Sprintf("; list them with: %s events consumers", f.Self())
-	}
-	names := make([]string, len(list))
-	for i, c := range list {
-		names[i] = c.Name
-	}
-	return cli.Known("consumer", names)
 }
 
 func newCmdConsumers(f *factory.Factory) *cobra.Command {
