@@ -289,7 +289,7 @@ func TestTwoHundredClientsWithAPageEachAreAnswered(t *testing.T) {
 func TestARefusalByTheLimitOfStatementsIsNotLogged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	busy := read("/overview", "overview", "", nil, func(context.Context, request) (board.Overview, error) {
+	busy := readAll("/overview", "overview", "", func(context.Context, int64) (board.Overview, error) {
 		return board.Overview{}, board.ErrBusy
 	})
 	w.log.Reset()

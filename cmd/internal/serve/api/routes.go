@@ -21,22 +21,31 @@ import (
 
 const acted = "acted"
 
-// read is a route that answers with a value of the board.
-func read[T any](
-	path, id, summary string, query []string, get func(ctx context.Context, q request) (T, error),
+// read is a route that answers with a value of the board. parse reads from the request what get needs.
+func read[Of, T any](
+	path, id, summary string, query []string, parse func(q *request) Of,
+	get func(ctx context.Context, of Of, acted int64) (T, error),
 ) web.Route {
-	query = append(query, acted)
 	return web.Route{
-		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: query, Replies: web.OK(theAnswer, *new(T)),
+		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: append(slices.Clip(query), acted),
+		Replies: web.OK(theAnswer, *new(T)),
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			q, err := newRequest(r)
-			if err != nil {
-				return nil, err
+			q := request{Parameters: web.Given(r), r: r}
+			after := q.number(acted, 0, 0, math.MaxInt64)
+			of := parse(&q)
+			if q.err != nil {
+				return nil, q.err
 			}
-			v, err := get(r.Context(), q)
-			return v, cmp.Or(q.err, unlogged(err))
+			v, err := get(r.Context(), of, after)
+			return v, unlogged(err)
 		},
 	}
+}
+
+// readAll is read for a value that needs nothing from the request.
+func readAll[T any](path, id, summary string, get func(ctx context.Context, acted int64) (T, error)) web.Route {
+	return read(path, id, summary, nil, func(*request) struct{} { return struct{}{} },
+		func(ctx context.Context, _ struct{}, acted int64) (T, error) { return get(ctx, acted) })
 }
 
 // unlogged turns ErrBusy, which many clients may get, into a problem that is not logged.
@@ -53,15 +62,8 @@ const theAnswer = "The answer."
 // request reads the parameters of a request. It keeps the first error.
 type request struct {
 	web.Parameters
-	r     *http.Request
-	acted int64
-	err   error
-}
-
-func newRequest(r *http.Request) (request, error) {
-	q := web.Given(r)
-	n, err := q.Number(acted, 0, 0, math.MaxInt64)
-	return request{Parameters: q, r: r, acted: n}, err
+	r   *http.Request
+	err error
 }
 
 func (q *request) limit() int { return int(q.number("limit", 0, 1, 200)) }
@@ -70,6 +72,17 @@ func (q *request) number(name string, fallback, least, most int64) int64 {
 	n, err := q.Number(name, fallback, least, most)
 	q.err = cmp.Or(q.err, err)
 	return n
+}
+
+func (q *request) instant(name string) time.Time {
+	at, err := q.Instant(name, false)
+	q.err = cmp.Or(q.err, err)
+	return at
+}
+
+// inPath returns what reads a name from the path.
+func inPath(name string) func(q *request) string {
+	return func(q *request) string { return q.r.PathValue(name) }
 }
 
 // positionOf reads where a page begins. Without one it is the first page.
@@ -85,127 +98,69 @@ func positionOf[T any](q *request, parse func(text string) (T, error)) (after T)
 	return after
 }
 
-func (q *request) instant(name string) time.Time {
-	at, err := q.Instant(name, false)
-	q.err = cmp.Or(q.err, err)
-	return at
+// pageQuery are the parameters of pageOf.
+var pageQuery = []string{"after", "limit"}
+
+// pageOf returns what reads which page of a list is meant.
+func pageOf[P any](parse func(text string) (P, error)) func(q *request) board.Page[P] {
+	return func(q *request) board.Page[P] { return board.Page[P]{After: positionOf(q, parse), Limit: q.limit()} }
 }
 
 func (a *api) routes() []web.Route {
 	b := a.Board
 	return append(slices.Concat(seq.Map(action.Forms, a.act), a.schedules()),
-		read("/overview", "overview", "Is it all right?", nil,
-			func(ctx context.Context, q request) (board.Overview, error) {
-				return b.Overview(ctx, q.acted)
-			}),
-		read("/slots/{slot}", "slot", "One slot", nil, func(ctx context.Context, q request) (board.Slot, error) {
+		readAll("/overview", "overview", "Is it all right?", b.Overview),
+		read("/slots/{slot}", "slot", "One slot", nil, func(q *request) time.Time {
 			slot, err := web.Instant("the slot", q.r.PathValue("slot"))
-			if err != nil {
-				return board.Slot{}, err
-			}
-			return b.Slot(ctx, slot, q.acted)
-		}),
+			q.err = cmp.Or(q.err, err)
+			return slot
+		}, b.Slot),
 		read("/ledger", "ledger", "A heat map of the slots of some days", []string{"days"},
-			func(ctx context.Context, q request) (board.Ledger, error) {
-				days := q.number("days", 30, 1, 31)
-				if q.err != nil {
-					return board.Ledger{}, q.err
-				}
-				return b.Ledger(ctx, int(days), q.acted)
-			}),
+			func(q *request) int { return int(q.number("days", 30, 1, 31)) }, b.Ledger),
 		read("/jobs", "jobs", "Every job, the worst first, and how its checks of the last day have gone",
-			[]string{"search", "after", "limit"},
-			func(ctx context.Context, q request) (board.Jobs, error) {
-				f := board.JobsFilter{
-					Search: q.Get("search"), After: positionOf(&q, board.ParseJobsPosition), Limit: q.limit(),
+			[]string{"search", "after", "limit"}, func(q *request) board.JobsFilter {
+				return board.JobsFilter{
+					Search: q.Get("search"), After: positionOf(q, board.ParseJobsPosition), Limit: q.limit(),
 				}
-				if q.err != nil {
-					return board.Jobs{}, q.err
-				}
-				return b.Jobs(ctx, f, q.acted)
-			}),
+			}, b.Jobs),
 		read("/jobs/{job}", "job", "One job, and its slots of the last day or of another range", []string{"from", "to"},
-			func(ctx context.Context, q request) (board.Job, error) {
-				in := board.Range{From: q.instant("from"), To: q.instant("to")}
-				if q.err != nil {
-					return board.Job{}, q.err
-				}
-				return b.Job(ctx, q.r.PathValue("job"), in, q.acted)
-			}),
+			func(q *request) board.JobIn {
+				return board.JobIn{Name: q.r.PathValue("job"), Range: board.Range{From: q.instant("from"), To: q.instant("to")}}
+			}, b.Job),
 		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil,
-			func(ctx context.Context, q request) (board.JobAdvice, error) {
-				return b.Advice(ctx, q.r.PathValue("job"), q.acted)
-			}),
+			inPath("job"), b.Advice),
 		read("/entity", "entity", "The timeline of the checks of an entity",
-			[]string{"entity_name", "entity_key", "job_exec", "item_key"},
-			func(ctx context.Context, q request) (board.Entity, error) {
-				return b.Entity(ctx, jobs.Key{
+			[]string{"entity_name", "entity_key", "job_exec", "item_key"}, func(q *request) jobs.Key {
+				return jobs.Key{
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
 					JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key"),
-				}, q.acted)
-			}),
+				}
+			}, b.Entity),
 		read("/checks", "checks", "What waits, in the order of the slots",
-			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"},
-			func(ctx context.Context, q request) (board.Waiting, error) {
-				f := board.WaitingFilter{
+			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"}, func(q *request) board.WaitingFilter {
+				return board.WaitingFilter{
 					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
-					From: q.instant("from"), To: q.instant("to"), After: positionOf(&q, admin.ParsePosition), Limit: q.limit(),
+					From: q.instant("from"), To: q.instant("to"), After: positionOf(q, admin.ParsePosition), Limit: q.limit(),
 				}
-				if q.err != nil {
-					return board.Waiting{}, q.err
-				}
-				return b.Waiting(ctx, f, q.acted)
-			}),
+			}, b.Waiting),
 		read("/history", "history", "What ended, the latest first",
 			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "after", "limit"},
-			func(ctx context.Context, q request) (board.History, error) {
-				f := board.HistoryFilter{
+			func(q *request) board.HistoryFilter {
+				return board.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), After: positionOf(&q, admin.ParsePosition), Limit: q.limit(),
+					Until: q.instant("until"), After: positionOf(q, admin.ParsePosition), Limit: q.limit(),
 				}
-				if q.err != nil {
-					return board.History{}, q.err
-				}
-				return b.History(ctx, f, q.acted)
-			}),
-		read("/rules", "rules", "Every rule that was applied", nil,
-			func(ctx context.Context, q request) (board.Rules, error) {
-				return b.Rules(ctx, q.acted)
-			}),
-		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil,
-			func(ctx context.Context, q request) (board.Rule, error) {
-				return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
-			}),
-		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"after", "limit"},
-			func(ctx context.Context, q request) (board.Events, error) {
-				after, limit := positionOf(&q, outbox.ParsePosition), q.limit()
-				if q.err != nil {
-					return board.Events{}, q.err
-				}
-				return b.Events(ctx, after, limit, q.acted)
-			}),
-		read("/dead-letters", "dead-letters", "The dead letters, in the order in which they are sent again",
-			[]string{"after", "limit"},
-			func(ctx context.Context, q request) (board.DeadLetters, error) {
-				after, limit := positionOf(&q, board.ParseNumber), q.limit()
-				if q.err != nil {
-					return board.DeadLetters{}, q.err
-				}
-				return b.DeadLetters(ctx, after, limit, q.acted)
-			}),
-		read("/alerts", "alerts", "The findings that a person was told of, and those that are silenced", nil,
-			func(ctx context.Context, q request) (board.Alerts, error) {
-				return b.Alerts(ctx, q.acted)
-			}),
-		read("/actions", "actions", "What operators have done, the newest first", []string{"after", "limit"},
-			func(ctx context.Context, q request) (board.Actions, error) {
-				after, limit := positionOf(&q, board.ParseNumber), q.limit()
-				if q.err != nil {
-					return board.Actions{}, q.err
-				}
-				return b.Actions(ctx, after, limit, q.acted)
-			}),
+			}, b.History),
+		readAll("/rules", "rules", "Every rule that was applied", b.Rules),
+		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil, inPath("rule"), b.Rule),
+		read("/events", "events", "The outbox, the newest first, and who reads it", pageQuery,
+			pageOf(outbox.ParsePosition), b.Events),
+		read("/dead-letters", "dead-letters", "The dead letters, in the order in which they are sent again", pageQuery,
+			pageOf(board.ParseNumber), b.DeadLetters),
+		readAll("/alerts", "alerts", "The findings that a person was told of, and those that are silenced", b.Alerts),
+		read("/actions", "actions", "What operators have done, the newest first", pageQuery,
+			pageOf(board.ParseNumber), b.Actions),
 		a.describe(),
 	)
 }

@@ -99,7 +99,7 @@ func runAction(t *testing.T, renew time.Duration) (b *Board, last func() Done, e
 	pgtest.AwaitWaits(t, kit.DB, 1)
 	last = func() Done {
 		t.Helper()
-		v, err := b.Actions(t.Context(), 0, 1, b.cache.act())
+		v, err := b.Actions(t.Context(), Page[int64]{Limit: 1}, b.cache.act())
 		must(err)
 		return v.Actions[0]
 	}

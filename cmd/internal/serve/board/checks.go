@@ -199,6 +199,13 @@ func keyOf(what string, parameters ...string) string {
 	return what + "\x00" + strings.Join(parameters, "\x00")
 }
 
+// Page is a part of a list: the elements behind a position, and not more than a limit. Limit defaults to 50, and is at
+// most 200.
+type Page[P any] struct {
+	After P
+	Limit int
+}
+
 // checkPage refuses a page that is too long, and sets the default length.
 func checkPage(limit *int) error {
 	if *limit == 0 {

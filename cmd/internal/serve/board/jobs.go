@@ -24,8 +24,15 @@ const (
 	maxLookback = 2880
 )
 
+// JobIn names a job, and a range of its slots.
+type JobIn struct {
+	Name string
+	Range
+}
+
 // Job returns one job with its slots in a range, or ErrNotFound.
-func (b *Board) Job(ctx context.Context, name string, in Range, acted int64) (Job, error) {
+func (b *Board) Job(ctx context.Context, of JobIn, acted int64) (Job, error) {
+	name, in := of.Name, of.Range
 	if err := cmp.Or(action.CheckText("job_exec", name), in.check()); err != nil {
 		return Job{}, err
 	}

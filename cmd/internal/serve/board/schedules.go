@@ -52,19 +52,19 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 		})
 }
 
-// Events returns a page of the outbox, the newest first, and the readers of the outbox. It begins
-// behind a position; the zero position is the beginning.
-func (b *Board) Events(ctx context.Context, after outbox.Position, limit int, acted int64) (Events, error) {
-	if err := checkPage(&limit); err != nil {
+// Events returns a page of the outbox, the newest first, and the readers of the outbox. The zero position is the
+// beginning.
+func (b *Board) Events(ctx context.Context, p Page[outbox.Position], acted int64) (Events, error) {
+	if err := checkPage(&p.Limit); err != nil {
 		return Events{}, err
 	}
-	key := keyOf("events", after.String(), fmt.Sprint(limit))
+	key := keyOf("events", p.After.String(), fmt.Sprint(p.Limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
 		var mark any
-		if after != (outbox.Position{}) {
-			mark = fmt.Sprint(after.Mark)
+		if p.After != (outbox.Position{}) {
+			mark = fmt.Sprint(p.After.Mark)
 		}
-		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{limit + 1, mark, after.Number},
+		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{p.Limit + 1, mark, p.After.Number},
 			func(row *sql.Rows, e *Event) error {
 				var at sql.NullTime
 				var position outbox.Position
@@ -76,38 +76,38 @@ func (b *Board) Events(ctx context.Context, after outbox.Position, limit int, ac
 		if err != nil {
 			return v, fmt.Errorf("read the outbox: %w", err)
 		}
-		v.Events, v.After = cutPage(v.Events, limit, func(e Event) string { return e.Position })
+		v.Events, v.After = cutPage(v.Events, p.Limit, func(e Event) string { return e.Position })
 		v.Consumers, err = readConsumers(ctx, r)
 		return v, err
 	})
 }
 
 // DeadLetters returns a page of the dead letters, in the order in which they are sent again, after one of a number.
-func (b *Board) DeadLetters(ctx context.Context, after int64, limit int, acted int64) (DeadLetters, error) {
-	if err := checkPage(&limit); err != nil {
+func (b *Board) DeadLetters(ctx context.Context, p Page[int64], acted int64) (DeadLetters, error) {
+	if err := checkPage(&p.Limit); err != nil {
 		return DeadLetters{}, err
 	}
-	key := keyOf("dead letters", fmt.Sprint(after), fmt.Sprint(limit))
+	key := keyOf("dead letters", fmt.Sprint(p.After), fmt.Sprint(p.Limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v DeadLetters, err error) {
-		letters, err := rows(ctx, r, pg.EventDeadList, []any{after, limit + 1, nil, nil, nil, nil}, deadletter.Scan)
+		letters, err := rows(ctx, r, pg.EventDeadList, []any{p.After, p.Limit + 1, nil, nil, nil, nil}, deadletter.Scan)
 		if err != nil {
 			return v, fmt.Errorf("read dead letters: %w", err)
 		}
-		letters, v.After = cutPage(letters, limit, func(d deadletter.Letter) string { return fmt.Sprint(d.Number) })
+		letters, v.After = cutPage(letters, p.Limit, func(d deadletter.Letter) string { return fmt.Sprint(d.Number) })
 		v.DeadLetters = seq.Map(letters, view.NewDeadLetter)
 		return v, nil
 	})
 }
 
 // Actions returns a page of the actions, the newest first, behind one of a number; 0: from the first.
-func (b *Board) Actions(ctx context.Context, after int64, limit int, acted int64) (Actions, error) {
-	if err := checkPage(&limit); err != nil {
+func (b *Board) Actions(ctx context.Context, p Page[int64], acted int64) (Actions, error) {
+	if err := checkPage(&p.Limit); err != nil {
 		return Actions{}, err
 	}
-	return read(ctx, b.source, keyOf("actions", fmt.Sprint(after), fmt.Sprint(limit)), acted, pageAge,
+	return read(ctx, b.source, keyOf("actions", fmt.Sprint(p.After), fmt.Sprint(p.Limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
-			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1, after, lostAfter.Seconds()}, scanDone)
-			v.Actions, v.After = cutPage(v.Actions, limit, func(d Done) string { return fmt.Sprint(d.ID) })
+			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{p.Limit + 1, p.After, lostAfter.Seconds()}, scanDone)
+			v.Actions, v.After = cutPage(v.Actions, p.Limit, func(d Done) string { return fmt.Sprint(d.ID) })
 			return v, err
 		})
 }

@@ -171,7 +171,7 @@ func readJob(b *board.Board, r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), of.Range, acted(r))
+	j, err := b.Job(r.Context(), board.JobIn{Name: r.URL.Query().Get("name"), Range: of.Range}, acted(r))
 	if err != nil {
 		return page{}, err
 	}
@@ -442,10 +442,12 @@ func readEvents(b *board.Board, r *http.Request) (page, error) {
 		return page{}, err
 	}
 	v, order := eventsPage{}, sortingOf(r)
-	if v.Events, err = b.Events(r.Context(), after, listed, acted(r)); err != nil {
+	v.Events, err = b.Events(r.Context(), board.Page[outbox.Position]{After: after, Limit: listed}, acted(r))
+	if err != nil {
 		return page{}, err
 	}
-	if v.Dead, err = b.DeadLetters(r.Context(), dead, order.limit(), acted(r)); err != nil {
+	v.Dead, err = b.DeadLetters(r.Context(), board.Page[int64]{After: dead, Limit: order.limit()}, acted(r))
+	if err != nil {
 		return page{}, err
 	}
 	v.Dead.DeadLetters, v.listing, err = arrangePage(order, deadFields, v.Dead.DeadLetters, dead == 0, v.Dead.After != nil,
@@ -478,7 +480,7 @@ func readActions(b *board.Board, r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	all, err := b.Actions(r.Context(), after, listed, acted(r))
+	all, err := b.Actions(r.Context(), board.Page[int64]{After: after, Limit: listed}, acted(r))
 	v := actionsPage{Actions: all}
 	id, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
 	for i, a := range all.Actions {
