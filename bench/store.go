@@ -22,7 +22,7 @@ const ledgerTables = "prescient.slot_run, prescient.slot_job, prescient.slot_cla
 // chunk is how many rows are filled in at once; WAL is recycled after each.
 const chunk = 1_000_000
 
-// payload is the JSON of order i, an SQL expression over i. With it a row of future_job has about 270 bytes.
+// payload is the JSON of order i, an SQL expression over i. With it a row of future_job has about 290 bytes.
 const payload = `format('{"order": %s, "customer": "customer-%s", "currency": "EUR", "amount": %s.50, "note": "%s"}',
 	i, i % 100000, i % 1000, repeat('x', 28))`
 

@@ -37,8 +37,8 @@ type Request struct {
 	// empty.
 	ItemKey string
 	// Anonymous rows have no natural key. They cannot be found or cancelled by key, and are not
-	// unique, so their job must find out by itself what to do. They are about twice as fast to
-	// write. ItemKey must be empty. A group job gets an anonymous row without a GroupKey in a call
+	// unique, so their job must find out by itself what to do. In bulk they are written faster, because
+	// they have no index of the key. ItemKey must be empty. A group job gets an anonymous row without a GroupKey in a call
 	// with that row only.
 	Anonymous bool
 	// GroupKey names the rows that a group job gets in one call. Up to 500 bytes. Empty: the rows
