@@ -1,5 +1,5 @@
-// Package admin has the methods for operators: list waiting checks, read history and timelines,
-// pause and resume jobs, retry failed checks, and prune history.
+// Package admin has the methods for operators: list and cancel waiting checks, read history and timelines,
+// pause and resume jobs, retry or acknowledge failed checks, and prune history.
 //
 // It takes the client of an application. Its calls take a transaction or a pool, like the calls of
 // package jobs:
