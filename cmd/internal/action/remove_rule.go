@@ -8,7 +8,8 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
-// RemoveRule drops the triggers of a rule, cancels its waiting rows, and forgets what has fired.
+// RemoveRule drops the triggers of a rule, cancels its waiting rows, and forgets what has fired. It goes on when Do has
+// returned.
 type RemoveRule struct {
 	Rule string `json:"name"`
 }

@@ -19,7 +19,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// RunCheck runs a waiting check now: it moves the check into the current slot, and runs the rows of its job there.
+// RunCheck runs a waiting check now: it moves the check into the current slot, and runs the rows of its job there. It
+// goes on when Do has returned.
 type RunCheck struct{ jobs.Key }
 
 var runCheckForm = form(Form{

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TriggerSchedule publishes an event of a schedule now.
+// TriggerSchedule does now what a schedule does at each instant. It goes on when Do has returned.
 type TriggerSchedule struct {
 	ID string `json:"id"`
 }
 
 var triggerScheduleForm = form(Form{
-	Path: "trigger-schedule", Summary: "Publish an event of a schedule now",
+	Path: "trigger-schedule", Summary: "Do now what a schedule does at each instant",
 	Title: "Publish now", Verb: "Publish",
-	Lead:   "One event of the schedule is published at once. Its instants stay as they are.",
+	Lead:   "The schedule does now what it does at each instant. Its instants stay as they are.",
 	Fields: []Field{idField},
 }, func(in *Input) TriggerSchedule { return TriggerSchedule{ID: in.Text("id")} })
 
