@@ -1,6 +1,7 @@
 -- Creates a schedule, or changes it to what is given. Returns created, updated or unchanged.
 -- It reads no crontab: the first check of the schedule does, in the next slot, and publishes the instants since this
--- call. A crontab or a time zone that cannot be read is the error of that check; see status and why.
+-- call. A field of the crontab, or a zone that it names, that cannot be read is the error of that check; see status and
+-- why.
 -- The instants begin anew as in jobs/schedule.Store.Update. A null paused keeps a pause.
 -- A runner may not write sql and role.
 create or replace function prescient.set_schedule(
