@@ -53,7 +53,9 @@ begin
             using errcode = 'object_in_use', hint = 'Wait until its run has ended, or finish it with: prescient run --catch-up. If the slot stays open, its rows are of a job that the binary does not have: '
                 'prescient status names the job. Run a binary that has it, or cancel the rows';
     end if;
-    select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused, j.registered_at is null as unknown
+    select
+        f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused,
+        j.registered_at is null and not exists (select from prescient.rule r where r.name = j.name) as unknown
     into due
     from prescient.future_job f
     left join prescient.job j on j.job = f.job
