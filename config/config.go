@@ -108,7 +108,7 @@ type Jobs struct {
 	MaxPayload int `mapstructure:"max_payload"`
 }
 
-// Events says where events go: those of schedules, and of jobs that are bound to a query.
+// Events says where events go: those of rules, schedules and queries.
 type Events struct {
 	// Destination is where a forwarder sends the events of the outbox, a URL such as
 	// https://example.com/hook. With outbox: they are sent only to events.destinations. Defaults to
