@@ -42,7 +42,8 @@ func NewCmdStatus(f *factory.Factory) *cobra.Command {
 		Long: `Show the current slot, and every past slot that is in trouble, with the jobs whose rows wait in it:
 
   missed      no run has opened it
-  left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
+  left open   its runners died or were stopped before it was done, have not registered a job with rows in it, or left
+              rows that other sessions have locked
   stragglers  rows were committed into it after it was closed
 
 The line "opened late" has the slots of the last 24 hours that a run or catch-up has opened more than a minute after
