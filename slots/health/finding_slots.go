@@ -50,7 +50,8 @@ func rowsOf(counts []ledger.JobCount) ledger.Count { return ledger.Trouble{Jobs:
 func missed(r *Report, threshold float64) []Finding {
 	n, rows, first := r.inState(r.Trouble, slots.StateMissed)
 	return r.tell(r.found(float64(n) > threshold, "catch-up", "%s since %s: opened by no run; %s in %s",
-		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), rows.Of("row waits", "rows wait"), them(n)),
+		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), rows.Of("row waits", "rows wait"),
+		spoken.Noun(n, "it", "them")),
 		slots.StateMissed)
 }
 
@@ -95,7 +96,7 @@ func stranded(r *Report, threshold float64) []Finding {
 	if rows.N == 0 {
 		return r.found(float64(n) > threshold, "catch-up",
 			"%s left open since %s: no row waits in %s, or only rows of paused jobs",
-			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
+			spoken.Count(n, "slot was", "slots were"), r.since(first), spoken.Noun(n, "it", "them"))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(list, func(t ledger.Trouble) bool {
 		return t.State != slots.StateMissed

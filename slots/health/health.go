@@ -104,38 +104,22 @@ func Check(
 		return r, err
 	}
 	day := r.Now.Add(-span)
-	if r.Jobs, err = l.Jobs(ctx, day); err != nil {
-		return r, err
-	}
-	if r.LateSlots, err = l.LateSlots(ctx, day, 20); err != nil {
-		return r, err
-	}
-	if r.OpenedLate, err = l.OpenedLate(ctx, day, Prompt); err != nil {
-		return r, err
-	}
-	if r.Slowest, r.Took, err = l.Took(ctx, day); err != nil {
-		return r, err
-	}
-	if r.leaving, err = l.Leaving(ctx); err != nil {
-		return r, err
-	}
-	if r.consumers, err = l.ConsumersAhead(ctx); err != nil {
-		return r, err
-	}
-	if r.behind, err = l.DestinationsBehind(ctx); err != nil {
-		return r, err
-	}
-	if r.unread, err = l.Unread(ctx); err != nil {
-		return r, err
-	}
-	if r.forgotten, err = l.Forgotten(ctx, r.Now); err != nil {
-		return r, err
-	}
-	if r.schedules, err = l.PausedSchedules(ctx, r.Now); err != nil {
-		return r, err
-	}
-	if r.receivers, err = l.UnknownReceivers(ctx); err != nil {
-		return r, err
+	for _, read := range []func(){
+		func() { r.Jobs, err = l.Jobs(ctx, day) },
+		func() { r.LateSlots, err = l.LateSlots(ctx, day, 20) },
+		func() { r.OpenedLate, err = l.OpenedLate(ctx, day, Prompt) },
+		func() { r.Slowest, r.Took, err = l.Took(ctx, day) },
+		func() { r.leaving, err = l.Leaving(ctx) },
+		func() { r.consumers, err = l.ConsumersAhead(ctx) },
+		func() { r.behind, err = l.DestinationsBehind(ctx) },
+		func() { r.unread, err = l.Unread(ctx) },
+		func() { r.forgotten, err = l.Forgotten(ctx, r.Now) },
+		func() { r.schedules, err = l.PausedSchedules(ctx, r.Now) },
+		func() { r.receivers, err = l.UnknownReceivers(ctx) },
+	} {
+		if read(); err != nil {
+			return r, err
+		}
 	}
 	for _, c := range Conditions {
 		if threshold, on := thresholds.of(c); on {
@@ -162,13 +146,6 @@ func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
 		return nil
 	}
 	return []Finding{{Text: fmt.Sprintf(format, args...), Remedy: remedy}}
-}
-
-func them(n int64) string {
-	if n == 1 {
-		return "it"
-	}
-	return "them"
 }
 
 func clock(t time.Time) string { return spoken.Instant(t) }

@@ -30,8 +30,8 @@ import (
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events",
 		"Read and forward the events of the outbox, show its consumers, and deal with dead letters",
-		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdForward(f),
-		newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
+		newCmdTail(f), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdForward(f),
+		newCmdPrune(f), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
 func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {
@@ -68,7 +68,7 @@ type tailOptions struct {
 	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
 }
 
-func newCmdTail(f *factory.Factory, runF factory.Run[tailOptions]) *cobra.Command {
+func newCmdTail(f *factory.Factory) *cobra.Command {
 	var o tailOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
@@ -98,7 +98,7 @@ do next.`,
 			if o.follow && !c.Flags().Changed("limit") {
 				o.limit = 0
 			}
-			return runF(c.Context(), f, o)
+			return tailEvents(c.Context(), f, o)
 		},
 	})
 	fs := c.Flags()

@@ -23,7 +23,7 @@ type pruneOptions struct {
 	unread bool
 }
 
-func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Command {
+func newCmdPrune(f *factory.Factory) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
@@ -41,7 +41,7 @@ decides.`,
 				return exit.Usagef("--unread deletes events that a consumer has not read: " +
 					"give --keep to keep the recent ones, such as --keep 90d")
 			}
-			return runF(c.Context(), f, o)
+			return pruneEvents(c.Context(), f, o)
 		},
 	})
 	duration.Var(c.Flags(), &o.keep, "keep", 0, "delete only what was written longer ago; 0: all that was acknowledged")

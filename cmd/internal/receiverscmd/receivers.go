@@ -27,7 +27,7 @@ import (
 
 // NewCmdReceivers returns the command receivers, with those below it.
 func NewCmdReceivers(f *factory.Factory) *cobra.Command {
-	return cli.Group("receivers", "List and try where messages to people go", newCmdList(f), newCmdTest(f, test))
+	return cli.Group("receivers", "List and try where messages to people go", newCmdList(f), newCmdTest(f))
 }
 
 // view is a receiver as JSON.
@@ -60,7 +60,7 @@ type testOptions struct {
 	to   string
 }
 
-func newCmdTest(f *factory.Factory, runF factory.Run[testOptions]) *cobra.Command {
+func newCmdTest(f *factory.Factory) *cobra.Command {
 	var o testOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "test RECEIVER",
@@ -72,7 +72,7 @@ database. It exits 1 if the service did not take the message.`,
 		Args: cli.Exactly("RECEIVER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.name = args[0]
-			return runF(c.Context(), f, o)
+			return test(c.Context(), f, o)
 		},
 	})
 	c.Flags().StringVar(&o.to, "to", "", "send it to this `ADDRESS`, such as a mail address; default: the receiver's")

@@ -29,7 +29,7 @@ type applyOptions struct {
 	maxDeletes cli.Count
 }
 
-func newCmdApply(f *factory.Factory, runF factory.Run[applyOptions]) *cobra.Command {
+func newCmdApply(f *factory.Factory) *cobra.Command {
 	var o applyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "apply",
@@ -78,7 +78,7 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
   prescient schedules apply -f all.yaml --prune --max-deletes 500
   generate | prescient schedules apply -f -`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return applySchedules(c.Context(), f, o) },
 	})
 	fs := c.Flags()
 	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")

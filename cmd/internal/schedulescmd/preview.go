@@ -29,7 +29,7 @@ type previewOptions struct {
 	width  time.Duration
 }
 
-func newCmdPreview(f *factory.Factory, runF factory.Run[previewOptions]) *cobra.Command {
+func newCmdPreview(f *factory.Factory) *cobra.Command {
 	var o previewOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "preview",
@@ -48,7 +48,7 @@ The command needs no database if --width or slots.width is set.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return previewSchedule(c.Context(), f, o) },
 	})
 	fs := c.Flags()
 	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` as in create")

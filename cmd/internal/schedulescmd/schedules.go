@@ -30,8 +30,8 @@ import (
 // NewCmdSchedules returns the command schedules, with those below it.
 func NewCmdSchedules(f *factory.Factory) *cobra.Command {
 	return cli.Group("schedules", "Read and change recurring schedules",
-		newCmdCreate(f), newCmdList(f, listSchedules), newCmdShow(f), newCmdUpdate(f), newCmdDelete(f),
-		newCmdPause(f), newCmdResume(f), newCmdPreview(f, previewSchedule), newCmdApply(f, applySchedules),
+		newCmdCreate(f), newCmdList(f), newCmdShow(f), newCmdUpdate(f), newCmdDelete(f),
+		newCmdPause(f), newCmdResume(f), newCmdPreview(f), newCmdApply(f),
 		newCmdTrigger(f), newCmdBackfill(f))
 }
 
@@ -40,7 +40,7 @@ type listOptions struct {
 	limit  cli.Count
 }
 
-func newCmdList(f *factory.Factory, runF factory.Run[listOptions]) *cobra.Command {
+func newCmdList(f *factory.Factory) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list [PREFIX]",
@@ -52,7 +52,7 @@ func newCmdList(f *factory.Factory, runF factory.Run[listOptions]) *cobra.Comman
 		Args: cli.AtMost("PREFIX"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.filter.Prefix = strings.Join(args, "")
-			return runF(c.Context(), f, o)
+			return listSchedules(c.Context(), f, o)
 		},
 	})
 	fs := c.Flags()

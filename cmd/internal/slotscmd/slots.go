@@ -30,7 +30,7 @@ import (
 
 // NewCmdSlots returns the command slots, with those below it.
 func NewCmdSlots(f *factory.Factory) *cobra.Command {
-	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f, listSlots), newCmdShow(f),
+	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f), newCmdShow(f),
 		newCmdSetWidth(f), newCmdRewind(f))
 }
 
@@ -40,7 +40,7 @@ type listOptions struct {
 	limit cli.Count
 }
 
-func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Command {
+func newCmdList(f *factory.Factory) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list",
@@ -50,7 +50,7 @@ if that was more than a minute. The KIND catch_up tells that the slot was missed
 the last line says how many slots were missed. "status" lists them.`,
 		Example: `  prescient slots list --since 24h --limit 200`,
 		Args:    cli.Exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return listSlots(c.Context(), f, &o) },
 	})
 	o.span.Flags(c.Flags(), "first slot", "slot to stop before")
 	cli.SinceVar(c.Flags(), &o.after, "after", "begin behind this slot, with the next older one")
