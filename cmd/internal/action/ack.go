@@ -21,14 +21,11 @@ type Ack struct {
 }
 
 var ackForm = form(Form{
-	Path: "ack", Summary: "Acknowledge checks that were given up",
+	Name: "acknowledge", Path: "ack", Summary: "Acknowledge checks that were given up",
 	Title: "Acknowledge failed checks", Verb: "Acknowledge",
 	Lead:   "Checks that were given up, and that no operator will retry, are no problem any more. They stay in history.",
 	Fields: append(slices.Clip(failedFields), becauseField),
 }, func(in *Input) Ack { return Ack{FailedChecks: in.failed(), Because: in.Text("because")} })
-
-// Name returns "acknowledge".
-func (a Ack) Name() string { return "acknowledge" }
 
 func (a Ack) filter() admin.AckFilter {
 	return admin.AckFilter{

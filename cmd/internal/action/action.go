@@ -19,8 +19,7 @@ import (
 
 // Action is an action of an operator: a Quick or a Long one.
 type Action interface {
-	// Name is the name of the action in the log and in the table action. Target names what it changes.
-	Name() string
+	// Target names what it changes.
 	Target() string
 	// check refuses, without the database, an action that makes no sense. It returns a RefusedError or a
 	// jobs.FieldError.
@@ -132,7 +131,7 @@ func Preview(ctx context.Context, tx Tx, a Action) (Plan, error) {
 	if err == nil {
 		plan, err = a.plan(ctx, tx)
 	}
-	plan.What, plan.Target = a.Name(), a.Target()
+	plan.What, plan.Target = Name(a), a.Target()
 	if plan.Warnings == nil {
 		plan.Warnings = []string{}
 	}

@@ -20,7 +20,7 @@ type BackfillSchedule struct {
 }
 
 var backfillScheduleForm = form(Form{
-	Path: "backfill-schedule", Summary: "Publish the instants of a schedule that have passed",
+	Name: "backfill schedule", Summary: "Publish the instants of a schedule that have passed",
 	Title: "Backfill a schedule", Verb: "Backfill",
 	Lead: "Instants that have passed are published. Each event has the id that a run would have given it.",
 	Fields: []Field{
@@ -31,9 +31,6 @@ var backfillScheduleForm = form(Form{
 }, func(in *Input) BackfillSchedule {
 	return BackfillSchedule{ID: in.Text("id"), From: in.past("from"), To: in.past("to")}
 })
-
-// Name returns "backfill schedule".
-func (a BackfillSchedule) Name() string { return "backfill schedule" }
 
 // Target is the schedule.
 func (a BackfillSchedule) Target() string { return a.ID }

@@ -62,13 +62,10 @@ const goesOn = "A check whose slot has begun may be running. It goes on running,
 type Cancel struct{ jobs.Key }
 
 var cancelForm = form(Form{
-	Path: "cancel", Summary: "End the waiting checks of an entity",
+	Name: "cancel", Summary: "End the waiting checks of an entity",
 	Title: "Cancel", Verb: "Cancel the checks", Lead: "Waiting checks end as cancelled, and stay in history.",
 	Fields: []Field{nameField, keyField, anyJob, itemField},
 }, func(in *Input) Cancel { return Cancel{in.key()} })
-
-// Name returns "cancel".
-func (c Cancel) Name() string { return "cancel" }
 
 // Target names the checks.
 func (c Cancel) Target() string {

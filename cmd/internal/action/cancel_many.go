@@ -27,7 +27,7 @@ type CancelMany struct {
 }
 
 var cancelManyForm = form(Form{
-	Path: "cancel-many", Summary: "End the waiting checks that a filter selects",
+	Name: "cancel many", Summary: "End the waiting checks that a filter selects",
 	Title: "Cancel many checks", Verb: "Cancel the checks",
 	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
 		"Those of schedules stay, and without a job those of rules.",
@@ -50,9 +50,6 @@ var cancelManyForm = form(Form{
 		Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 1<<40),
 	}
 })
-
-// Name returns "cancel many".
-func (c CancelMany) Name() string { return "cancel many" }
 
 // Target names the filter.
 func (c CancelMany) Target() string { return "waiting checks" + c.narrowed() }

@@ -27,7 +27,7 @@ type CatchUp struct {
 }
 
 var catchUpForm = form(Form{
-	Path: "catch-up", Summary: "Repair missed slots",
+	Name: "catch-up", Summary: "Repair missed slots",
 	Title: "Catch up", Verb: "Catch up",
 	Lead: "Repairs slots that were missed, left open, or have rows that came late: " +
 		"the oldest first, for the jobs that are registered with the binary that serves this page.",
@@ -50,9 +50,6 @@ var catchUpForm = form(Form{
 		Limit: in.number("limit", 1<<40), Spread: int(in.number("spread", 100_000)),
 	}
 })
-
-// Name returns "catch-up".
-func (c CatchUp) Name() string { return "catch-up" }
 
 // Target names the slots.
 func (c CatchUp) Target() string {

@@ -16,14 +16,11 @@ type DiscardEvents struct {
 }
 
 var discardEventsForm = form(Form{
-	Path: "discard-events", Summary: "Delete dead letters",
+	Name: "discard events", Summary: "Delete dead letters",
 	Title: "Delete dead letters", Verb: "Delete",
 	Lead:   "Events that were given up are deleted. This cannot be undone.",
 	Fields: lettersFields,
 }, func(in *Input) DiscardEvents { return DiscardEvents{Letters: lettersOf(in)} })
-
-// Name returns "discard events".
-func (a DiscardEvents) Name() string { return "discard events" }
 
 func (a DiscardEvents) final() {}
 

@@ -19,14 +19,11 @@ type ForgetConsumer struct {
 }
 
 var forgetConsumerForm = form(Form{
-	Path: "forget-consumer", Summary: "Forget a consumer of the outbox",
+	Name: "forget consumer", Summary: "Forget a consumer of the outbox",
 	Title: "Forget a consumer", Verb: "Forget",
 	Lead:   "The outbox no longer keeps events for the consumer. This cannot be undone.",
 	Fields: []Field{{Name: "consumer", Label: "Consumer", Required: true, Fixed: true, Names: Consumers}},
 }, func(in *Input) ForgetConsumer { return ForgetConsumer{Consumer: in.Text("consumer")} })
-
-// Name returns "forget consumer".
-func (a ForgetConsumer) Name() string { return "forget consumer" }
 
 // Target is the consumer.
 func (a ForgetConsumer) Target() string { return a.Consumer }

@@ -1,9 +1,11 @@
 package action
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +45,8 @@ var Forms = []*Form{
 
 // Form describes an action for the page and for the API: how people and programs give its fields.
 type Form struct {
-	Path    string // in the addresses of the page and of the API
+	Name    string // of the action, in the log and in the table action
+	Path    string // in the addresses of the page and of the API; default: the name
 	Summary string // in the document of the API
 	Title   string
 	Verb    string // of the button
@@ -56,8 +59,15 @@ type Form struct {
 	make   func(in *Input) Action
 }
 
+// Name returns the name of an action in the log and in the table action.
+func Name(a Action) string {
+	of := reflect.TypeOf(a)
+	return Forms[slices.IndexFunc(Forms, func(f *Form) bool { return reflect.TypeOf(f.Empty) == of })].Name
+}
+
 // form completes the form of an action. enter makes the action of what a person has entered.
 func form[A Action](f Form, enter func(in *Input) A) *Form {
+	f.Path = cmp.Or(f.Path, strings.ReplaceAll(f.Name, " ", "-"))
 	f.Empty = *new(A)
 	f.Decode = func(decode func(v any) error) (Action, error) {
 		var a A

@@ -20,14 +20,11 @@ type PauseJob struct {
 }
 
 var pauseJobForm = form(Form{
-	Path: "pause-job", Summary: "Let the checks of a job wait",
+	Name: "pause job", Summary: "Let the checks of a job wait",
 	Title: "Pause a job", Verb: "Pause",
 	Lead:   "Its rows wait until the job is resumed. Running checks finish.",
 	Fields: []Field{jobField},
 }, func(in *Input) PauseJob { return PauseJob{JobExec: in.Text("job")} })
-
-// Name returns "pause job".
-func (a PauseJob) Name() string { return "pause job" }
 
 // Target is the job.
 func (a PauseJob) Target() string { return a.JobExec }

@@ -16,14 +16,11 @@ type PauseSchedule struct {
 }
 
 var pauseScheduleForm = form(Form{
-	Path: "pause-schedule", Summary: "Let a schedule publish nothing",
+	Name: "pause schedule", Summary: "Let a schedule publish nothing",
 	Title: "Pause a schedule", Verb: "Pause",
 	Lead:   "publishes nothing until it is resumed.",
 	Fields: []Field{idField},
 }, func(in *Input) PauseSchedule { return PauseSchedule{ID: in.Text("id")} })
-
-// Name returns "pause schedule".
-func (a PauseSchedule) Name() string { return "pause schedule" }
 
 // Target is the schedule.
 func (a PauseSchedule) Target() string { return a.ID }

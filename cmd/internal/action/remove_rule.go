@@ -15,15 +15,12 @@ type RemoveRule struct {
 }
 
 var removeRuleForm = form(Form{
-	Path: "remove-rule", Summary: "Drop the triggers of a rule, and cancel its waiting rows",
+	Name: "remove rule", Summary: "Drop the triggers of a rule, and cancel its waiting rows",
 	Title: "Remove a rule", Verb: "Remove",
 	Lead: "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. " +
 		"The table stays as it is.",
 	Fields: []Field{{Name: "rule", Label: "Rule", Required: true, Fixed: true, Names: Rules}},
 }, func(in *Input) RemoveRule { return RemoveRule{Rule: in.Text("rule")} })
-
-// Name returns "remove rule".
-func (a RemoveRule) Name() string { return "remove rule" }
 
 // Target is the rule.
 func (a RemoveRule) Target() string { return a.Rule }

@@ -22,14 +22,11 @@ type Reschedule struct {
 }
 
 var rescheduleForm = form(Form{
-	Path: "reschedule", Summary: "Move a waiting check to another slot",
+	Name: "reschedule", Summary: "Move a waiting check to another slot",
 	Title: "Move a check", Verb: "Move",
 	Lead:   "The check waits for the first slot at or after the new time.",
 	Fields: []Field{jobField, nameField, keyField, itemField, atField},
 }, func(in *Input) Reschedule { return Reschedule{Key: in.key(), At: in.ahead("at")} })
-
-// Name returns "reschedule".
-func (m Reschedule) Name() string { return "reschedule" }
 
 // Target names the check.
 func (m Reschedule) Target() string { return m.String() }

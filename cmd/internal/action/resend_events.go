@@ -82,14 +82,11 @@ func (l Letters) none(ctx context.Context, tx Tx) error {
 type ResendEvents struct{ Letters }
 
 var resendEventsForm = form(Form{
-	Path: "resend-events", Summary: "Send dead letters again",
+	Name: "resend events", Summary: "Send dead letters again",
 	Title: "Send dead letters again", Verb: "Send",
 	Lead:   "Events that were given up are sent again, in their order, by a daemon or the next run.",
 	Fields: lettersFields,
 }, func(in *Input) ResendEvents { return ResendEvents{lettersOf(in)} })
-
-// Name returns "resend events".
-func (a ResendEvents) Name() string { return "resend events" }
 
 func (a ResendEvents) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan, err = a.count(ctx, tx, a.Filter(), "Sends %s again")

@@ -15,14 +15,11 @@ type ResumeJob struct {
 }
 
 var resumeJobForm = form(Form{
-	Path: "resume-job", Summary: "End the pause of a job",
+	Name: "resume job", Summary: "End the pause of a job",
 	Title: "Resume a job", Verb: "Resume",
 	Lead:   "Its rows run in their slots again. Catch-up takes the rows whose slots have passed.",
 	Fields: []Field{jobField},
 }, func(in *Input) ResumeJob { return ResumeJob{JobExec: in.Text("job")} })
-
-// Name returns "resume job".
-func (a ResumeJob) Name() string { return "resume job" }
 
 // Target is the job.
 func (a ResumeJob) Target() string { return a.JobExec }

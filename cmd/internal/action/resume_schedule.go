@@ -17,14 +17,11 @@ type ResumeSchedule struct {
 }
 
 var resumeScheduleForm = form(Form{
-	Path: "resume-schedule", Summary: "End the pause of a schedule",
+	Name: "resume schedule", Summary: "End the pause of a schedule",
 	Title: "Resume a schedule", Verb: "Resume",
 	Lead:   "goes on from now. Events that it would have published meanwhile are left out.",
 	Fields: []Field{idField},
 }, func(in *Input) ResumeSchedule { return ResumeSchedule{ID: in.Text("id")} })
-
-// Name returns "resume schedule".
-func (a ResumeSchedule) Name() string { return "resume schedule" }
 
 // Target is the schedule.
 func (a ResumeSchedule) Target() string { return a.ID }

@@ -80,7 +80,7 @@ type Retry struct {
 }
 
 var retryForm = form(Form{
-	Path: "retry", Summary: "Retry failed checks",
+	Name: "retry", Summary: "Retry failed checks",
 	Title: "Retry failed checks", Verb: "Retry",
 	Lead: "Checks that were given up come back from history with a clean error count. " +
 		"If a key already waits, nothing changes for it.",
@@ -90,9 +90,6 @@ var retryForm = form(Form{
 }, func(in *Input) Retry {
 	return Retry{FailedChecks: in.failed(), Limit: int(in.number("limit", maxRetry)), At: in.ahead("at")}
 })
-
-// Name returns "retry".
-func (a Retry) Name() string { return "retry" }
 
 func (a Retry) filter() admin.RetryFilter {
 	return admin.RetryFilter{

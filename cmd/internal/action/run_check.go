@@ -24,14 +24,11 @@ import (
 type RunCheck struct{ jobs.Key }
 
 var runCheckForm = form(Form{
-	Path: "run-check", Summary: "Run a waiting check now",
+	Name: "run check", Summary: "Run a waiting check now",
 	Title: "Run a check now", Verb: "Run",
 	Lead:   "The check is due now instead of in its slot, because you ask for it. It runs in this server.",
 	Fields: []Field{jobField, nameField, keyField, itemField},
 }, func(in *Input) RunCheck { return RunCheck{in.key()} })
-
-// Name returns "run check".
-func (a RunCheck) Name() string { return "run check" }
 
 // Target names the check.
 func (a RunCheck) Target() string { return a.String() }

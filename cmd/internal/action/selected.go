@@ -146,12 +146,9 @@ type CancelSelected struct {
 }
 
 var cancelSelectedForm = form(Form{
-	Path: "cancel-selected", Summary: "End some waiting checks by their keys",
+	Name: "cancel selected", Summary: "End some waiting checks by their keys",
 	Title: "Cancel the selected checks", Verb: "Cancel the checks", Lead: cancelForm.Lead, Fields: []Field{selectedField},
 }, func(in *Input) CancelSelected { return CancelSelected{in.keys()} })
-
-// Name returns "cancel selected".
-func (c CancelSelected) Name() string { return "cancel selected" }
 
 // Target names the checks.
 func (c CancelSelected) Target() string { return names(c.Checks, keyOfKey) }
@@ -198,13 +195,10 @@ type RescheduleSelected struct {
 }
 
 var rescheduleSelectedForm = form(Form{
-	Path: "reschedule-selected", Summary: "Move some waiting checks to another slot",
+	Name: "reschedule selected", Summary: "Move some waiting checks to another slot",
 	Title: "Move the selected checks", Verb: "Move", Lead: "The checks wait for the first slot at or after the new time.",
 	Fields: []Field{selectedField, atField},
 }, func(in *Input) RescheduleSelected { return RescheduleSelected{in.keys(), in.ahead("at")} })
-
-// Name returns "reschedule selected".
-func (m RescheduleSelected) Name() string { return "reschedule selected" }
 
 // Target names the checks.
 func (m RescheduleSelected) Target() string { return names(m.Checks, keyOfKey) }
@@ -255,13 +249,10 @@ type RetrySelected struct {
 }
 
 var retrySelectedForm = form(Form{
-	Path: "retry-selected", Summary: "Retry some failed checks by their rows",
+	Name: "retry selected", Summary: "Retry some failed checks by their rows",
 	Title: "Retry the selected checks", Verb: "Retry", Lead: retryForm.Lead,
 	Fields: []Field{selectedField},
 }, func(in *Input) RetrySelected { return RetrySelected{Rows: in.rows()} })
-
-// Name returns "retry selected".
-func (a RetrySelected) Name() string { return "retry selected" }
 
 // Target names the rows.
 func (a RetrySelected) Target() string { return names(a.Rows, keyOfRow) }

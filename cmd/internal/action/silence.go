@@ -28,7 +28,7 @@ type Silence struct {
 const DefaultSilence = time.Hour
 
 var silenceForm = form(Form{
-	Path: "silence", Summary: "Tell no person of a finding for a while",
+	Name: "silence", Summary: "Tell no person of a finding for a while",
 	Title: "Silence a finding", Verb: "Silence",
 	Lead: "No message tells the finding for a while. These pages and status still show it.",
 	Fields: []Field{
@@ -42,9 +42,6 @@ var silenceForm = form(Form{
 }, func(in *Input) Silence {
 	return Silence{Finding: in.Text("finding"), For: in.duration("for"), Because: in.Text("because")}
 })
-
-// Name returns "silence".
-func (a Silence) Name() string { return "silence" }
 
 // Target names the finding.
 func (a Silence) Target() string { return a.Finding }
@@ -142,14 +139,11 @@ type EndSilence struct {
 }
 
 var endSilenceForm = form(Form{
-	Path: "end-silence", Summary: "Let persons be told of a finding again",
+	Name: "end silence", Summary: "Let persons be told of a finding again",
 	Title: "End a silence", Verb: "End",
 	Lead:   "If the finding is there, the next look tells it.",
 	Fields: []Field{{Name: "finding", Label: "Finding", Required: true, Fixed: true}},
 }, func(in *Input) EndSilence { return EndSilence{Finding: in.Text("finding")} })
-
-// Name returns "end silence".
-func (a EndSilence) Name() string { return "end silence" }
 
 // Target names the finding.
 func (a EndSilence) Target() string { return a.Finding }

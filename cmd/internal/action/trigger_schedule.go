@@ -12,14 +12,11 @@ type TriggerSchedule struct {
 }
 
 var triggerScheduleForm = form(Form{
-	Path: "trigger-schedule", Summary: "Do now what a schedule does at each instant",
+	Name: "trigger schedule", Summary: "Do now what a schedule does at each instant",
 	Title: "Publish now", Verb: "Publish",
 	Lead:   "The schedule does now what it does at each instant. Its instants stay as they are.",
 	Fields: []Field{idField},
 }, func(in *Input) TriggerSchedule { return TriggerSchedule{ID: in.Text("id")} })
-
-// Name returns "trigger schedule".
-func (a TriggerSchedule) Name() string { return "trigger schedule" }
 
 // Target is the schedule.
 func (a TriggerSchedule) Target() string { return a.ID }

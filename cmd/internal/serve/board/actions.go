@@ -158,13 +158,13 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 	shown, err := action.Preview(ctx, action.Tx{Store: o.on(t), Tx: tx}, a)
 	plan := Plan{Plan: shown}
 	if err != nil {
-		return plan, fmt.Errorf("%s: %w", a.Name(), err)
+		return plan, fmt.Errorf("%s: %w", action.Name(a), err)
 	}
 	var last int64
 	// its plan does not show what it has done, so a second confirmation would do it twice
 	if _, is := a.(action.Long); is {
 		if err := pg.One(ctx, tx, pg.ActionLast.In(o.schema),
-			[]any{a.Name(), cut(a.Target())}, &last); err != nil {
+			[]any{action.Name(a), cut(a.Target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
 	}
@@ -172,14 +172,14 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 		plan.Confirm, err = confirmEach(a, plan.Members)
 		return plan, err
 	}
-	plan.Confirm, err = digest(12, a.Name(), a, plan.Counts, plan.Fingerprint, last)
+	plan.Confirm, err = digest(12, action.Name(a), a, plan.Counts, plan.Fingerprint, last)
 	return plan, err
 }
 
 // confirmEach returns the token of a Selection: a digest of the action, and one of each member, empty for a member that
 // the action leaves as it is.
 func confirmEach(a action.Action, members []any) (string, error) {
-	token, err := digest(12, a.Name(), a)
+	token, err := digest(12, action.Name(a), a)
 	parts := []string{token}
 	for i, m := range members {
 		part := ""
@@ -234,7 +234,7 @@ func (o *operator) Do(ctx context.Context, who web.Who, a action.Action, confirm
 	} else {
 		done, err = o.doOnce(ctx, t, who, a.(action.Quick), confirm)
 	}
-	log := o.cfg.Logger.With("action", a.Name(), "target", a.Target(), "actor", who.String())
+	log := o.cfg.Logger.With("action", action.Name(a), "target", a.Target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
 		if pg.IsLockTimeout(err) || pg.IsRetryable(err) {
@@ -262,7 +262,7 @@ func (o *operator) doOnce(
 		}
 		report, err := action.Do(ctx, action.Tx{Store: o.on(t), Tx: tx}, does)
 		if err != nil {
-			return fmt.Errorf("%s: %w", a.Name(), err)
+			return fmt.Errorf("%s: %w", action.Name(a), err)
 		}
 		done, err = o.record(ctx, tx, who, plan, Succeeded, report.String()+left)
 		return err
@@ -375,7 +375,7 @@ func (o *operator) ended(id int64, a action.Action, report action.Report, err er
 			result = err.Error()
 		}
 	}
-	o.cfg.Logger.InfoContext(o.going, "action has ended", "action", a.Name(), "id", id, "outcome", outcome,
+	o.cfg.Logger.InfoContext(o.going, "action has ended", "action", action.Name(a), "id", id, "outcome", outcome,
 		"result", result, "error", err)
 	for !o.recordEnd(id, outcome, result) && o.going.Err() == nil {
 		select {
