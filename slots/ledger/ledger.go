@@ -241,7 +241,7 @@ func (l *Ledger) OpenedLate(ctx context.Context, since time.Time, late time.Dura
 // SlotRun is a row of the ledger.
 type SlotRun struct {
 	Slot  time.Time   `json:"slot"`
-	State slots.State `json:"state"` // open or done; of slots show also missed or not opened
+	State slots.State `json:"state"` // open or done; of a slot without a row: missed, due, ahead or no ledger
 	Kind  slots.Kind  `json:"kind"`
 	// Planned is the number of rows when the slot was opened; an estimate when there were many.
 	Planned int64 `json:"planned"`

@@ -128,8 +128,8 @@ newest slot that a run or catch-up has opened. A count that ended early says so:
 A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
 If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
 A job that is not registered in this binary is marked. A slot of an earlier width is shown if the ledger has it.
-The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
-began, it is "not opened".`,
+The state of a slot without a ledger row is "missed" if the next slot has begun, and "due" before that. It is "ahead" of
+a slot that has not begun, and "no ledger" before the ledger began.`,
 		Example: `  prescient slots show latest
   prescient slots show 2026-03-01T13:15:00Z`,
 		Args: cli.Exactly("SLOT"),
@@ -167,10 +167,8 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 			if !l.Grid().Contains(slot) {
 				return cli.NotSlot(l.Grid(), slot)
 			}
-			run, err = ledger.SlotRun{Slot: slot, State: view.NotOpened, Runners: []string{}}, nil
-			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
-				run.State = slots.StateMissed
-			}
+			state := view.Unopened(slot, s.Since, l.Grid().Floor(l.Now()))
+			run, err = ledger.SlotRun{Slot: slot, State: state, Runners: []string{}}, nil
 		}
 		if err != nil {
 			return err

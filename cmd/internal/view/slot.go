@@ -3,14 +3,32 @@ package view
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
-// NotOpened is the state of a slot that no run has opened, and that is not missed.
-const NotOpened slots.State = "not opened"
+// The states of a slot that no run has opened, beside slots.StateMissed.
+const (
+	StateDue      slots.State = "due"       // begun, but no run has opened it yet
+	StateAhead    slots.State = "ahead"     // not yet begun
+	StateNoLedger slots.State = "no ledger" // before the beginning of the ledger
+)
+
+// Unopened returns the state of a slot that no run has opened. since is the beginning of the ledger.
+func Unopened(slot, since, current time.Time) slots.State {
+	switch {
+	case slot.After(current):
+		return StateAhead
+	case slot.Equal(current):
+		return StateDue
+	case slot.Before(since):
+		return StateNoLedger
+	}
+	return slots.StateMissed
+}
 
 // SlotDetail is one slot as JSON.
 type SlotDetail struct {

@@ -155,9 +155,9 @@ func (v Status) Current() string {
 	case v.CurrentState == slots.StateOpen && v.WaitedFor != "":
 		state += ", and rows wait for a lock of " + v.WaitedFor
 	case v.CurrentState == "" && v.CurrentSlot.Before(v.Since):
-		state = string(NotOpened)
+		state = "not opened"
 	case v.CurrentState == "":
-		state = string(NotOpened) + ": its run is due"
+		state = "not opened: its run is due"
 	}
 	return fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -81,7 +82,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	for _, c := range o.Axis {
 		states[c.State]++
 	}
-	if want := map[slots.State]int{slots.StateDone: 13, slots.StateMissed: 1, StateDue: 1, StateAhead: 95, StateNoLedger: 82}; !cmp.Equal(states, want) {
+	if want := map[slots.State]int{slots.StateDone: 13, slots.StateMissed: 1, view.StateDue: 1, view.StateAhead: 95, view.StateNoLedger: 82}; !cmp.Equal(states, want) {
 		t.Errorf("the axis has %v, want %v", states, want)
 	}
 	if c := o.Axis[96+6]; c.Forecast == nil || c.Forecast.Rows != 2 || !c.Slot.Equal(noon.Add(2*time.Hour)) { // and a schedule
@@ -175,13 +176,6 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		}
 	}
 }
-
-// The states of cells, which package board has.
-const (
-	StateDue      = board.StateDue
-	StateAhead    = board.StateAhead
-	StateNoLedger = board.StateNoLedger
-)
 
 func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -64,16 +64,6 @@ func (r *reader) state(ctx context.Context, slot time.Time) (ledger.SlotRun, err
 	if err != nil {
 		return run, err
 	}
-	current := g.Floor(r.now())
-	switch {
-	case slot.After(current):
-		run.State = StateAhead
-	case slot.Equal(current):
-		run.State = StateDue
-	case slot.Before(since):
-		run.State = StateNoLedger
-	default:
-		run.State = slots.StateMissed
-	}
+	run.State = view.Unopened(slot, since, g.Floor(r.now()))
 	return run, nil
 }

@@ -217,13 +217,13 @@ func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, curr
 	case c.live > 0:
 		c.State = StateRunning
 	case !begun && !slot.After(current) && slot.Add(span).After(current):
-		c.State = StateDue
+		c.State = view.StateDue
 	case c.opened > 0:
 		c.State = slots.StateDone
 	case slot.After(current):
-		c.State = StateAhead
+		c.State = view.StateAhead
 	default:
-		c.State = StateNoLedger
+		c.State = view.StateNoLedger
 	}
 	return c.Cell
 }

@@ -35,13 +35,8 @@ type Overview struct {
 	Consumers []Consumer `json:"consumers"`
 }
 
-// The states of a Cell, beside slots.StateMissed, slots.StateOpen and slots.StateDone.
-const (
-	StateRunning  slots.State = "running"   // open, with a runner
-	StateDue      slots.State = "due"       // begun, but no run has opened it yet
-	StateAhead    slots.State = "ahead"     // not yet begun
-	StateNoLedger slots.State = "no ledger" // before the beginning of the ledger
-)
+// StateRunning is the state of a Cell that is open, with a runner. The other states are those of view and of slots.
+const StateRunning slots.State = "running"
 
 // Cell is a slot, or several consecutive slots.
 type Cell struct {

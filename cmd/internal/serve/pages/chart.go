@@ -200,15 +200,14 @@ func expects(c board.Cell) string {
 // stateWords are the states of slots for people.
 var stateWords = map[slots.State]string{
 	slots.StateDone: "run", slots.StateMissed: "missed", slots.StateOpen: "left open", board.StateRunning: "running",
-	board.StateDue: "due, and not begun", board.StateAhead: "to come", board.StateNoLedger: "before the ledger began",
-	"not opened": "not opened",
+	view.StateDue: "due, and not begun", view.StateAhead: "to come", view.StateNoLedger: "before the ledger began",
 }
 
 // stateMarks are the signs of states, which pages never show by colour alone.
 var stateMarks = map[slots.State]string{
 	slots.StateDone: "ok", slots.StateMissed: "bad", slots.StateOpen: "bad",
-	board.StateRunning: "run", board.StateDue: "warn",
-	board.StateAhead: "idle", board.StateNoLedger: "idle", "not opened": "idle",
+	board.StateRunning: "run", view.StateDue: "warn",
+	view.StateAhead: "idle", view.StateNoLedger: "idle",
 }
 
 // Trouble reports whether something is wrong in a slot of the bar.
@@ -217,11 +216,11 @@ func (b bar) Trouble() bool { return notRun(b.Cell) || b.TooLong || b.Failed > 0
 // Class returns the style of the bar.
 func (b bar) Class() string {
 	switch {
-	case coming(b.Cell), b.State == board.StateAhead:
+	case coming(b.Cell), b.State == view.StateAhead:
 		return "ahead"
 	case notRun(b.Cell):
 		return "left"
-	case b.State == board.StateRunning, b.State == board.StateDue:
+	case b.State == board.StateRunning, b.State == view.StateDue:
 		return "running"
 	}
 	return "run"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -101,5 +102,5 @@ func daySums(days []board.LedgerDay) (list []daySum) {
 
 // beforeLedger reports whether a day ended before the beginning of the ledger.
 func beforeLedger(d board.LedgerDay) bool {
-	return !slices.ContainsFunc(d.Cells, func(c board.Cell) bool { return c.State != board.StateNoLedger })
+	return !slices.ContainsFunc(d.Cells, func(c board.Cell) bool { return c.State != view.StateNoLedger })
 }

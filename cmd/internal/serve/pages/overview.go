@@ -256,7 +256,7 @@ func (v overviewPage) summary() string {
 		switch {
 		case c.State == slots.StateDone:
 			last = &v.Overview.Axis[i]
-		case next == nil && c.State == board.StateAhead:
+		case next == nil && c.State == view.StateAhead:
 			next = &v.Overview.Axis[i]
 		}
 	}

@@ -424,7 +424,7 @@ func readRange(b *board.Board, r *http.Request, of period) (page, error) {
 		return page{}, err
 	}
 	chart := newAxis(a.Cells, o.Trouble, b.Now())
-	v := ledgerPage{Axis: &chart, Choices: of.choices(a.From, a.To, b.Now(), a.Cells[0].State != board.StateNoLedger)}
+	v := ledgerPage{Axis: &chart, Choices: of.choices(a.From, a.To, b.Now(), a.Cells[0].State != view.StateNoLedger)}
 	v.Bars, v.listing, err = arrangePage(sortingOf(r), cellFields, chart.Bars, true, false, "")
 	return page{Title: rangeText(a.From, a.To), Section: "Ledger", Content: v}, err
 }

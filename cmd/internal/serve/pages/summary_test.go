@@ -20,7 +20,7 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 		v.Status = view.Status{NextSlot: noon.Add(16 * time.Minute)}
 		v.Overview.Axis = []board.Cell{
 			{Slot: noon, Slots: n, Done: min(n, 14), State: slots.StateDone, Forecast: &board.Forecast{}, Checked: 78, Failed: 42, Took: duration.Text(69 * time.Second), TooLong: true},
-			{Slot: noon.Add(30 * time.Minute), Slots: n, State: board.StateAhead, Forecast: &board.Forecast{Rows: 98, Took: duration.Text(3 * time.Second)}},
+			{Slot: noon.Add(30 * time.Minute), Slots: n, State: view.StateAhead, Forecast: &board.Forecast{Rows: 98, Took: duration.Text(3 * time.Second)}},
 		}
 		return v
 	}
@@ -75,7 +75,7 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 		{
 			"none was run",
 			board.Cell{
-				Slot: noon, Span: duration.Text(15 * time.Minute), Slots: 15, State: board.StateDue,
+				Slot: noon, Span: duration.Text(15 * time.Minute), Slots: 15, State: view.StateDue,
 				Forecast: &board.Forecast{Rows: 70, Took: duration.Text(143 * time.Millisecond)},
 			},
 			"about 70 rows expected, at most about 143ms a slot", "about 70", "about 143ms", 70, "ahead",
