@@ -48,7 +48,8 @@ func (a RemoveRule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		"and forgets what has fired", a.Rule, status.Relation, about,
 		spoken.Count(sum.Waiting, "waiting row", "waiting rows"))
 	plan.Warnings = []string{
-		"If the rule is applied again, steps fire again for rows for which they have fired. A pause holds a rule back.",
+		"If the rule is applied again, no step counts as fired: its overdue decides about steps that have passed. " +
+			"A pause holds a rule back.",
 		"It needs the right to drop the triggers.",
 	}
 	return plan, nil
