@@ -22,8 +22,8 @@ func newCmdSystemd(f *factory.Factory, runF factory.Run[*installOptions]) *cobra
 		Short: "Print units that run this binary at each slot, or as a daemon",
 		Long: `Print units of systemd that run this binary at each slot and catch up after the run: a timer, and the services
 that it starts. With --daemon, print one service that does both. The units are sandboxed. They have no privileges,
-cannot see home directories, and can write only to metrics.file, events.destination and spool.dir. Without --write, the
-command installs nothing.
+cannot see home directories, and can write only to metrics.file, spool.dir and the files of destinations and receivers.
+Without --write, the command installs nothing.
 
 systemd passes the configuration file that this command has read to the service, so only root needs to be able to read
 it.
@@ -60,11 +60,12 @@ func printSystemd(ctx context.Context, f *factory.Factory, o *installOptions) er
 	for _, path := range s.Writes {
 		if !filepath.IsAbs(path) {
 			return exit.Usagef("the units write to no %s: "+
-				"let metrics.file, events.destination and spool.dir be paths from the root", path)
+				"let metrics.file, spool.dir and the files of destinations and receivers be paths from the root", path)
 		}
 		if dir := hides(path); dir != "" {
 			return exit.Usagef("the units cannot write to %s, since nothing below %s is shown to them: "+
-				"let metrics.file, events.destination and spool.dir be elsewhere, say below /var/lib", path, dir)
+				"let metrics.file, spool.dir and the files of destinations and receivers be elsewhere, say below /var/lib",
+				path, dir)
 		}
 	}
 	files, err := install.Systemd(s)
