@@ -157,8 +157,8 @@ type Server struct {
 	// machines reach serves only health and metrics. Defaults to empty.
 	ReadToken Secret `mapstructure:"read_token"`
 
-	// Hosts are names that the server answers to, separated by commas, besides localhost, addresses
-	// and the name of the machine. Defaults to empty.
+	// Hosts are names that the server answers to, separated by commas, besides localhost, addresses,
+	// the name of the machine and, in Kubernetes, names of services. Defaults to empty.
 	Hosts Hosts `mapstructure:"hosts"`
 
 	// Proxy is the scheme of URLs of a proxy in front of the server: http, https, or off without a

@@ -32,12 +32,12 @@ who did it.
   /livez    200
   /metrics  for Prometheus, for readers: counts of wrong tokens, and figures of the process
 
-It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
-requires a token. Readers have server.read_token, and operators have server.token. Without server.token no action is
-possible. A token may have a name before it, by which its actions are recorded: ops:0123456789abcdef. After five wrong
-tokens, the page, the API, /healthz or /metrics refuses the tokens of that address for a minute. It answers only to
-these host names: localhost, addresses, the name of the machine, names of Kubernetes services (NAME.NAMESPACE.svc) and
-server.hosts.
+It listens on this machine only, and everyone who reaches it there may read, unless server.read_token is set. On
+another address, and behind a proxy, it requires a token. Readers have server.read_token, and operators have
+server.token. Without server.token no action is possible. A token may have a name before it, by which its actions are
+recorded: ops:0123456789abcdef. After five wrong tokens, the page, the API, /healthz or /metrics refuses the tokens of
+that address for a minute. It answers only to these host names: localhost, addresses, the name of the machine, in
+Kubernetes names of services (NAME.NAMESPACE.svc), and server.hosts.
 
 For any number of readers, the server sends the database at most 100 statements a second on average. It needs the role
 of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs the checks of
