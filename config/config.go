@@ -153,8 +153,8 @@ type Server struct {
 	Token Secret `mapstructure:"token"`
 
 	// ReadToken is the same for readers. Without it, every user of this machine may read a server
-	// that listens only locally. Without either, there is no API of schedules, and a daemon that other
-	// machines reach serves only health and metrics. Defaults to empty.
+	// that listens only locally. Without either, a daemon that other machines reach serves only health and
+	// metrics. Defaults to empty.
 	ReadToken Secret `mapstructure:"read_token"`
 
 	// Hosts are names that the server answers to, separated by commas, besides localhost, addresses,

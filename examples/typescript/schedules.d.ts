@@ -163,7 +163,7 @@ export interface components {
         ChangedSchedule: {
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
@@ -244,7 +244,7 @@ export interface components {
         NewSchedule: {
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
@@ -314,7 +314,7 @@ export interface components {
         Schedule: {
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /**
@@ -350,7 +350,7 @@ export interface components {
             exclude?: string[];
             /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
             id: string;
-            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             job?: string;
             /**
              * Format: date-time
@@ -369,9 +369,9 @@ export interface components {
              * @enum {string}
              */
             misfire: "all" | "latest" | "skip";
-            /** @description The instant that is published next; null unless active. */
+            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read. */
             next: string | null;
-            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             notify?: string;
             /** @description A paused schedule publishes nothing. */
             paused: boolean;
@@ -404,7 +404,7 @@ export interface components {
             slot: string | null;
             /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
             spread: string;
-            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             sql?: string;
             /**
              * Format: date-time
@@ -437,7 +437,7 @@ export interface components {
         ScheduleDetail: {
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /** @description The next 20 instants. */
@@ -475,7 +475,7 @@ export interface components {
             exclude?: string[];
             /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
             id: string;
-            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             job?: string;
             /**
              * Format: date-time
@@ -494,9 +494,9 @@ export interface components {
              * @enum {string}
              */
             misfire: "all" | "latest" | "skip";
-            /** @description The instant that is published next; null unless active. */
+            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read. */
             next: string | null;
-            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             notify?: string;
             /** @description The first 20 instants whose slots have begun, and which no run has published. */
             overdue: components["schemas"]["Instant"][];
@@ -531,7 +531,7 @@ export interface components {
             slot: string | null;
             /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
             spread: string;
-            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             sql?: string;
             /**
              * Format: date-time
@@ -589,7 +589,7 @@ export interface components {
         ScheduleReplacement: {
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */

@@ -100,7 +100,7 @@ type View struct {
 	State schedule.State `json:"state"` // active, paused or ended
 	// Starts at 1 and rises by one with each change.
 	Version int `json:"version"`
-	// The instant that is published next; null unless active.
+	// The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read.
 	Next *time.Time `json:"next"`
 	// The slot that publishes it.
 	Slot *time.Time `json:"slot"`
@@ -136,7 +136,10 @@ func NewView(s schedule.Schedule) View {
 		v.PublishingPausedAt = &s.PublishingPausedAt
 	}
 	if s.State == schedule.Active {
-		v.Next, v.Slot = &s.Next, &s.Slot
+		v.Slot = &s.Slot
+	}
+	if !s.Next.IsZero() {
+		v.Next = &s.Next
 	}
 	return v
 }
