@@ -112,8 +112,7 @@ func Width(list []Crontab, width time.Duration, local *time.Location, binary str
 	if len(list) == 0 {
 		return nil
 	}
-	f := action("", "%s install crontab  -- prints the lines that do", binary)
-	f.Name = "crontab"
+	f := ToDo("crontab", "", binary+" install crontab  -- prints the lines that do")
 	if width < time.Minute {
 		f.What, f.Do = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width)), binary+" daemon"
 		return []Finding{f}
@@ -228,9 +227,8 @@ func Users(list []Crontab, usual string) (found []Finding) {
 		}
 		for _, name := range c.Users {
 			if bad := CheckAccess(name, file); bad != nil {
-				f := action(fmt.Sprintf("%s runs slots as user %s, which cannot work: %s", c.Path, name, bad.What), "%s", bad.Do)
-				f.Name = "crontab"
-				found = append(found, f)
+				what := fmt.Sprintf("%s runs slots as user %s, which cannot work: %s", c.Path, name, bad.What)
+				found = append(found, ToDo("crontab", what, bad.Do))
 			}
 		}
 	}

@@ -147,6 +147,9 @@ func (c Config) all(ctx context.Context, checks []check) (list []Finding, err er
 	return list, nil
 }
 
+// ToDo returns the finding of a check on which an operator must act.
+func ToDo(check, what, do string) Finding { return Finding{check, Action, what, do} }
+
 func (c Config) refused(why string) Finding {
 	return note("this cannot be looked at: "+why, "run doctor as a member of %s", pg.Reader.In(c.Schema))
 }

@@ -19,9 +19,7 @@ import (
 func engine(ctx context.Context, c Config) ([]Finding, error) {
 	err := pgsql.RefuseEngine(ctx, c.DB)
 	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
-		f := action(refused.What(), "%s", refused.Remedy())
-		f.Name = "engine"
-		return []Finding{f}, nil
+		return []Finding{ToDo("engine", refused.What(), refused.Remedy())}, nil
 	}
 	return nil, err
 }

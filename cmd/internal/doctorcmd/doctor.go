@@ -126,9 +126,7 @@ func examine(ctx context.Context, f *factory.Factory, ids map[string]string) err
 		return err // not a finding: without a database the rest is unknown
 	}
 	if err != nil {
-		v.Findings = append(v.Findings, doctor.Finding{
-			Name: "database", Severity: doctor.Action, What: spoken.Error(err.Error()), Do: lookAtURL(f, err),
-		})
+		v.Findings = append(v.Findings, doctor.ToDo("database", spoken.Error(err.Error()), lookAtURL(f, err)))
 		return printDoctor(f, v)
 	}
 	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
@@ -180,10 +178,8 @@ func examineHealth(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting, told map[string]bool,
 ) (list []doctor.Finding, status *view.Status, err error) {
 	if err := database.CheckWidth(f, setting); err != nil {
-		list = append(list, doctor.Finding{
-			Name: "width", Severity: doctor.Action, What: err.Error(),
-			Do: "until then every command that uses the schema ends with exit code 2",
-		})
+		list = append(list, doctor.ToDo("width", err.Error(),
+			"until then every command that uses the schema ends with exit code 2"))
 	}
 	l, err := database.Ledger(ctx, f, db)
 	if err != nil {
@@ -202,9 +198,7 @@ func examineHealth(
 	}
 	v := view.NewStatus(report, nil, f.Self(), knows)
 	for _, found := range v.Findings {
-		list = append(list, doctor.Finding{
-			Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy,
-		})
+		list = append(list, doctor.ToDo(found.Condition, found.Text, found.Remedy))
 		for _, j := range report.Jobs {
 			told[j.JobExec] = told[j.JobExec] || found.Condition == "unserved" && j.Unserved
 		}
@@ -274,15 +268,8 @@ func printDoctor(f *factory.Factory, view doctorView) error {
 	view.OK = !slices.ContainsFunc(view.Findings, func(found doctor.Finding) bool {
 		return found.Severity == doctor.Action
 	})
-	if view.Settings == nil {
-		view.Settings = []settingView{}
-	}
-	if view.Findings == nil {
-		view.Findings = []doctor.Finding{}
-	}
-	if view.Queries == nil {
-		view.Queries = []checks.Tried{}
-	}
+	view.Settings = append([]settingView{}, view.Settings...) // in JSON empty lists, not null
+	view.Findings, view.Queries = append([]doctor.Finding{}, view.Findings...), append([]checks.Tried{}, view.Queries...)
 	if view.status != nil {
 		view.LastRun, view.NextSlot = view.status.LastRun, &view.status.NextSlot
 	}

@@ -84,22 +84,16 @@ func forbiddenServices(ctx context.Context, f *factory.Factory) []string {
 func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Finding) {
 	for _, d := range f.Config().AllDestinations() {
 		if problem := eventsProblem(ctx, f, d); problem != "" {
-			list = append(list, doctor.Finding{
-				Name: "events", Severity: doctor.Action, What: problem,
-				Do: "create the directory, allow the address, or correct the destination",
-			})
+			list = append(list, doctor.ToDo("events", problem,
+				"create the directory, allow the address, or correct the destination"))
 		}
 	}
 	for _, problem := range checks.ReceiverProblems(f) {
-		list = append(list, doctor.Finding{
-			Name: "receivers", Severity: doctor.Action, What: "no run begins with such settings: " + problem,
-			Do: "correct the setting, and try it with: " + f.Self() + " receivers test NAME",
-		})
+		list = append(list, doctor.ToDo("receivers", "no run begins with such settings: "+problem,
+			"correct the setting, and try it with: "+f.Self()+" receivers test NAME"))
 	}
 	for _, problem := range forbiddenServices(ctx, f) {
-		list = append(list, doctor.Finding{
-			Name: "http_jobs", Severity: doctor.Action, What: problem, Do: "allow the address, or correct the url of the job",
-		})
+		list = append(list, doctor.ToDo("http_jobs", problem, "allow the address, or correct the url of the job"))
 	}
 	return list
 }
@@ -111,12 +105,10 @@ func examineStores(f *factory.Factory, ids map[string]string) (list []doctor.Fin
 		if other == own || ids[other] != ids[own] {
 			continue
 		}
-		list = append(list, doctor.Finding{
-			Name: "stores", Severity: doctor.Action,
-			What: fmt.Sprintf("stores %s and %s are the same schema, or one is a copy of the other", own, other),
-			Do: fmt.Sprintf("list the schema once in stores. If this store is the copy, give it a new id: "+
-				"update %s.setting set store = gen_random_uuid()", f.Schema()),
-		})
+		list = append(list, doctor.ToDo("stores",
+			fmt.Sprintf("stores %s and %s are the same schema, or one is a copy of the other", own, other),
+			fmt.Sprintf("list the schema once in stores. If this store is the copy, give it a new id: "+
+				"update %s.setting set store = gen_random_uuid()", f.Schema())))
 	}
 	return list
 }
@@ -125,11 +117,8 @@ func examineStores(f *factory.Factory, ids map[string]string) (list []doctor.Fin
 func examineQueries(f *factory.Factory, tried []checks.Tried) (list []doctor.Finding) {
 	for _, q := range tried {
 		if q.Problem != "" {
-			list = append(list, doctor.Finding{
-				Name: "sql_jobs", Severity: doctor.Action, What: q.String(),
-				Do: "correct the entry or grant what is missing, and try it with: " + f.Self() +
-					" doctor. Until then its checks fail",
-			})
+			list = append(list, doctor.ToDo("sql_jobs", q.String(), "correct the entry or grant what is missing, "+
+				"and try it with: "+f.Self()+" doctor. Until then its checks fail"))
 		}
 	}
 	return list
