@@ -144,5 +144,13 @@ func NewView(s schedule.Schedule) View {
 	return v
 }
 
+// PresentError returns the error of the last try. It is empty if that succeeded: LastError is then of an earlier one.
+func (v View) PresentError() string {
+	if v.ErrorCount == 0 {
+		return ""
+	}
+	return v.LastError
+}
+
 // mergePatch is the media type of RFC 7396.
 const mergePatch = "application/merge-patch+json"

@@ -84,7 +84,7 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 		err := output.List(f.Printer, views, header, func(v scheduleapi.View) table.Row {
 			return table.Row{
 				v.ID, stateText(v), v.Last, v.Next, v.Crontab, does(v), v.Timezone, v.Version, v.Dropped,
-				v.PausedBy, presentError(v),
+				v.PausedBy, spoken.Error(v.PresentError()),
 			}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {
@@ -235,14 +235,6 @@ func does(v scheduleapi.View) string {
 		return "notify " + v.Notify
 	}
 	return "event"
-}
-
-// presentError returns the error of the last try, or nothing if the last try succeeded: the row keeps the error.
-func presentError(v scheduleapi.View) string {
-	if v.ErrorCount == 0 {
-		return ""
-	}
-	return spoken.Error(v.LastError)
 }
 
 // stateText returns the state of a schedule, and whether it publishes, for a person.

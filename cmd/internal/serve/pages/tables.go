@@ -59,7 +59,7 @@ var scheduleFields = []field[scheduleapi.View]{
 	{name: "last", text: "Last instant", compare: byTime(func(s scheduleapi.View) *time.Time { return &s.Last })},
 	{name: "next", text: "Next instant", compare: byTime(func(s scheduleapi.View) *time.Time { return s.Next })},
 	{name: "dropped", text: "Dropped", number: true, compare: by(func(s scheduleapi.View) int64 { return s.Dropped })},
-	{name: "error", text: "Last error", compare: by(func(s scheduleapi.View) string { return s.LastError })},
+	{name: "error", text: "Last error", compare: by(scheduleapi.View.PresentError)},
 }
 
 var ruleFields = []field[view.Rule]{
