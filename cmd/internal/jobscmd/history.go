@@ -116,11 +116,9 @@ func endedTable(f *factory.Factory, list []view.Ended) error {
 	})
 }
 
-// ofCheck returns a time of the check that ended a row, or nothing if no check did: 0s would mean a
-// check in time.
+// ofCheck returns a time of the check that ended a row, or nothing if no check did.
 func ofCheck(o jobs.Outcome, d duration.Text) any {
-	switch o {
-	case jobs.OutcomeCancelled, jobs.OutcomeReplaced, jobs.OutcomeDeadline, jobs.OutcomeSkipped:
+	if !view.ByCheck(o) {
 		return ""
 	}
 	return d

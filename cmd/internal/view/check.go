@@ -100,6 +100,18 @@ func (v Ended) Why() string {
 	return "earlier: " + spoken.Error(v.LastError)
 }
 
+// ByCheck reports whether a check has ended rows with an outcome. Otherwise a lateness or a run time of 0 says nothing.
+func ByCheck(o jobs.Outcome) bool {
+	switch o {
+	case jobs.OutcomeCancelled, jobs.OutcomeReplaced, jobs.OutcomeDeadline, jobs.OutcomeSkipped:
+		return false
+	}
+	return true
+}
+
+// ByCheck reports whether a check has ended the row.
+func (v Ended) ByCheck() bool { return ByCheck(v.Outcome) }
+
 // NewCheck returns a waiting check as JSON.
 func NewCheck(j jobs.FutureJob, paused []admin.PausedJob) Check {
 	held := slices.ContainsFunc(paused, func(p admin.PausedJob) bool { return p.JobExec == j.JobExec })
