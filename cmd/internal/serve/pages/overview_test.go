@@ -43,6 +43,11 @@ func TestAFindingOnThePageBeginsAsASentence(t *testing.T) {
 			t.Errorf("%q: %v, want %s in %s", text, err, want, html.String())
 		}
 	}
+	var html strings.Builder
+	alerts := map[string]any{"Page": alertsPage{Alerts: []view.Alert{{Finding: "unserved", Text: "rows wait"}}}}
+	if err := all.execute(&html, "", time.Time{}, "alerts", "content", alerts); err != nil || !strings.Contains(html.String(), "<small>Rows wait</small>") {
+		t.Errorf("%v: %s", err, html.String())
+	}
 }
 
 func TestFailingChecksLeadToTheirRows(t *testing.T) {
