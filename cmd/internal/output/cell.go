@@ -2,7 +2,6 @@ package output
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
@@ -30,14 +29,6 @@ func Cell(v any) any {
 		return cmp.Or(strings.Map(plain.Printable, v), "-")
 	}
 	return v
-}
-
-// AtLeast is a count that went no further than most, which is a whole number of thousands.
-func AtLeast(n, most int64) any {
-	if n < most {
-		return n
-	}
-	return fmt.Sprintf("%d,000+", most/1000)
 }
 
 // OrNone returns a duration, or "none" for 0.

@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs/stores"
 )
 
@@ -134,7 +133,7 @@ func printMoved(f *factory.Factory, v movedView) error {
 		}
 	}
 	if v.Left != nil {
-		rows = append(rows, table.Row{"left in " + v.Store, output.AtLeast(*v.Left, stores.Counted)})
+		rows = append(rows, table.Row{"left in " + v.Store, counted(*v.Left)})
 	}
 	err := f.Table(nil, rows...)
 	for _, to := range v.To {

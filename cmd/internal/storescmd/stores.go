@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -120,7 +121,7 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 		if v.Leaving > 0 {
 			left = append(left,
 				fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
-					spoken.Count(v.Leaving, "row is", "rows are"), v.Name, f.Self()))
+					counted(v.Leaving).Of("row is", "rows are"), v.Name, f.Self()))
 		}
 	}
 	err := f.Print(list, func() error {
@@ -128,15 +129,7 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 			"STORE", output.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", output.Droppable("LEAVING"),
 			output.Droppable("ARRIVING"), "LAST SLOT",
 		}
-		err := output.Rows(f.Printer, list, header, func(v storeState) table.Row {
-			if v.Error != "" { // its content is unknown
-				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
-			}
-			return table.Row{
-				v.Name, where(v.Database), v.State, output.AtLeast(v.Waiting, stores.Counted),
-				output.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot,
-			}
-		})
+		err := output.Rows(f.Printer, list, header, storeState.row)
 		for _, text := range left {
 			err = errors.Join(err, f.Lines(""), f.Sentence(text))
 		}
@@ -147,6 +140,17 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 	}
 	return err
 }
+
+func (v storeState) row() table.Row {
+	row := table.Row{v.Name, where(v.Database), v.State}
+	if v.Error != "" { // its content is unknown
+		return append(row, "", "", "", "", v.LastSlot)
+	}
+	return append(row, counted(v.Waiting), counted(v.Schedules), counted(v.Leaving), counted(v.Arriving), v.LastSlot)
+}
+
+// counted returns the count of a stores.State.
+func counted(n int64) ledger.Count { return ledger.Count{N: n, AtLeast: n >= stores.Counted} }
 
 // where is a database and a schema in it.
 func where(d view.Database) string {
