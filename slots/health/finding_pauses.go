@@ -15,8 +15,9 @@ func forgotten(r *Report, threshold float64) (list []Finding) {
 		if f.OfRule {
 			is = "rule"
 		}
-		list = append(list, of(f.JobExec, r.found(r.Now.Sub(f.Since).Seconds() > threshold,
-			is+"s resume "+spoken.Word(f.JobExec), "%s %s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
+		list = append(list, of(f.JobExec, r.found(
+			r.Now.Sub(f.Since).Seconds() > threshold, is+"s resume "+spoken.Word(f.JobExec),
+			"%s %s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
 			is, f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
 	}
 	return append(list, forgottenSchedules(r, threshold)...)
