@@ -115,8 +115,8 @@ type Events struct {
 	// outbox:.
 	Destination Endpoint `mapstructure:"destination"`
 
-	// Source is the CloudEvents source of events, a URI reference. Defaults to empty: prescient:/ and the uuid of the
-	// store.
+	// Source is the CloudEvents source of events, a URI reference. Empty: prescient:/ and the uuid of the store. Defaults
+	// to empty.
 	Source string `mapstructure:"source"`
 
 	// Secret signs webhooks and the requests of http jobs: whsec_ and base64, or several separated
