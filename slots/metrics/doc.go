@@ -9,9 +9,9 @@
 // Figures come from two places. This process counts what it does as it is recorded, many rows at
 // once: checks by job and outcome, their lateness and duration, runs, events. The database is read
 // for each request: slots that are missed, rows that are overdue, events that wait. That costs a
-// few short statements, however many rows wait. They read at most the newest 10,000 slots, and
-// count rows up to a limit. One such read runs at a time, for at most five seconds. If the database
-// does not answer, prescient_database_up is 0 and only the figures of the process are served.
+// few short statements, however many rows wait, because they count rows up to a limit. One such read
+// runs at a time, for at most five seconds. If the database does not answer, prescient_database_up is 0
+// and only the figures of the process are served.
 //
 // A process that cron starts for each slot is too short to be scraped. [Metrics.WriteFile] leaves
 // its metrics in a file for node_exporter's textfile collector, under the same names. It adds the

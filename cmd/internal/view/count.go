@@ -4,7 +4,7 @@ import "github.com/prescient-go/prescient/slots/ledger"
 
 // OverdueRows is a number of overdue rows as JSON.
 type OverdueRows struct {
-	Overdue        int64 `json:"overdue"`          // rows in trouble, counted up to 10,000 a job and slot
+	Overdue        int64 `json:"overdue"`          // overdue rows; counting stops at about 100,000
 	OverdueAtLeast bool  `json:"overdue_at_least"` // counting stopped at overdue: there are that many or more
 }
 
