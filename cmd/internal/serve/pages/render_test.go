@@ -35,7 +35,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := branches{where: map[string]string{}, taken: map[string]bool{}}
-	texts := []string{"", "text", "Asia/Tokyo", "gave-up"}
+	texts := []string{"", "text", "Asia/Tokyo", "gave-up", "cancelled"}
 	for name, page := range s.all {
 		if views[name] == nil {
 			t.Errorf("no view of page %s is known", name)
