@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -21,7 +20,7 @@ var functions = template.FuncMap{
 	"stamp": stamp, "instant": spoken.Instant, "clock": clock, "num": num[int64], "count": num[int],
 	"plural": plural, "tally": tally, "counted": counted, "dur": dur,
 	"rate": rate, "percent": percent,
-	"cut": cut, "ends": ends, "sentence": sentenceOf, "words": words,
+	"cut": cut, "ends": ends, "words": words,
 	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
 	"slotMark": func(s slots.State) string { return stateMarks[s] },
 	"slotWord": func(s slots.State) string { return stateWords[s] },
@@ -139,15 +138,6 @@ func percent(part, whole int64) string {
 // longer one, because the end of a message often says what to do.
 func ends(n int, text string) string {
 	return plain.Ends(strings.Join(strings.Fields(spoken.Error(text)), " "), n)
-}
-
-// sentenceOf returns a text with an upper-case letter at its beginning. Commands print the text behind a colon.
-func sentenceOf(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
-		return text
-	}
-	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 // cut returns a text in one line of at most n characters. Messages need ends.

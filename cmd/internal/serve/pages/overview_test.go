@@ -2,9 +2,7 @@ package pages
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/view"
@@ -24,29 +22,6 @@ func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
 		if got := v.Findings[0].Do; got == nil || got.Path != want {
 			t.Errorf("%s leads to %+v, want %s", remedy, got, want)
 		}
-	}
-}
-
-func TestAFindingOnThePageBeginsAsASentence(t *testing.T) {
-	t.Parallel()
-	all, err := newTemplates()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]string{
-		"rows wait for jobs": "<li><p>Rows wait for jobs</p>", "3 rows wait": "<li><p>3 rows wait</p>",
-		"über": "<li><p>Über</p>", "": "<li><p></p>",
-	} {
-		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []health.Finding{{Condition: "unserved", Text: text}}}})
-		var html strings.Builder
-		if err := all.execute(&html, "", time.Time{}, "overview", "verdict", v); err != nil || !strings.Contains(html.String(), want) {
-			t.Errorf("%q: %v, want %s in %s", text, err, want, html.String())
-		}
-	}
-	var html strings.Builder
-	alerts := map[string]any{"Page": alertsPage{Alerts: []view.Alert{{Finding: "unserved", Text: "rows wait"}}}}
-	if err := all.execute(&html, "", time.Time{}, "alerts", "content", alerts); err != nil || !strings.Contains(html.String(), "<small>Rows wait</small>") {
-		t.Errorf("%v: %s", err, html.String())
 	}
 }
 
