@@ -138,11 +138,11 @@ func micros(n *int64) time.Duration {
 type Stats struct {
 	JobExec     string        `json:"job_exec"`
 	Outcome     jobs.Outcome  `json:"outcome"`
-	Count       int64         `json:"count"` // rows
-	SLA         duration.Text `json:"sla"`   // of the job; 0s: none
-	Late        int64         `json:"late"`  // rows whose last check began later than the SLA
-	LatenessP50 duration.Text `json:"lateness_p50"`
-	LatenessP99 duration.Text `json:"lateness_p99"`
+	Count       int64         `json:"count"`        // rows
+	SLA         duration.Text `json:"sla"`          // of the job; 0s: none
+	Late        int64         `json:"late"`         // rows whose last check began later than the SLA
+	LatenessP50 duration.Text `json:"lateness_p50"` // the median of the lateness of last checks, exact
+	LatenessP99 duration.Text `json:"lateness_p99"` // the 99th percentile of the lateness of last checks, exact
 	DurationP50 duration.Text `json:"duration_p50"` // the median of the run times
 	DurationP99 duration.Text `json:"duration_p99"` // the 99th percentile of the run times
 }

@@ -42,11 +42,10 @@ type JobStatus struct {
 	Error       string     `json:"error"`         // what it failed with last; empty: it did not
 	GaveUpError string     `json:"gave_up_error"` // of the last row of GaveUp that has an error; empty: none has
 	// SLA is that of the job; 0: none. Late counts the checks that began later.
-	SLA  duration.Text `json:"sla"`
-	Late int64         `json:"late"`
-	// The median and the 99th percentile of lateness, at most a fifth too large.
-	LatenessP50 duration.Text `json:"lateness_p50"`
-	LatenessP99 duration.Text `json:"lateness_p99"`
+	SLA         duration.Text `json:"sla"`
+	Late        int64         `json:"late"`
+	LatenessP50 duration.Text `json:"lateness_p50"` // the median of lateness, at most a fifth or 100 ms too large
+	LatenessP99 duration.Text `json:"lateness_p99"` // its 99th percentile, at most a fifth or 100 ms too large
 }
 
 // Kept returns the share of checks that kept the SLA.

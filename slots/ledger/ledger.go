@@ -138,8 +138,8 @@ type Trouble struct {
 type Claim struct {
 	Slot   time.Time  `json:"slot"`
 	Token  int64      `json:"token,string"` // a text, because it has more digits than a number of JavaScript
-	Kind   slots.Kind `json:"kind"`
-	Jobs   []string   `json:"jobs"` // whose rows it holds; none: the runner works on the slot and may claim more
+	Kind   slots.Kind `json:"kind"`         // of the runner: run or catch_up
+	Jobs   []string   `json:"jobs"`         // whose rows it holds; none: the runner works on the slot and may claim more
 	Runner string     `json:"runner"`
 	// Until is when the claim expires, in the past if its runner has not been heard of for too long. Nil: it was
 	// handed back.
