@@ -418,7 +418,7 @@ func TestTheStoryOfACheckThatWasAskedForBeforeAllTimesIsTold(t *testing.T) {
 		w.exec(`select prescient.enqueue('remind', 'order', $1, check_at => $2::text::timestamptz)`, key, at)
 		for _, stage := range []string{"waiting", "cancelled"} {
 			events, err := admin.New(w.client).Timeline(t.Context(), w.db, keyOf(key))
-			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedFor.IsZero() || events[1].What != stage {
+			if err != nil || len(events) != 2 || events[0].What != "enqueued" || !events[0].RequestedFor.Equal(events[0].At) || events[1].What != stage {
 				t.Errorf("asked for %s, %s: %v %+v", at, stage, err, events)
 			}
 			w.exec(`select prescient.cancel('remind', 'order', $1)`, key)
