@@ -28,7 +28,7 @@ type reader struct {
 }
 
 // needed are the programs that pages use besides psql.
-var needed = map[string]string{"systemd.md": "systemd-analyze"}
+var needed = map[string]string{"restore.md": "pg_dump", "systemd.md": "systemd-analyze"}
 
 // fromNothing are the pages whose reader has no database, only PostgreSQL's programs.
 var fromNothing = map[string]bool{"alert.md": true, "tutorial.md": true}
@@ -244,6 +244,9 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 				if _, err := exec.LookPath(program); err != nil {
 					t.Skip("this needs ", program)
 				}
+				if server := majorOf(t, "postgres"); program == "pg_dump" && majorOf(t, program) < server {
+					t.Skip("this needs the pg_dump of PostgreSQL ", server)
+				}
 			}
 			var r *reader
 			for _, b := range list {
@@ -257,6 +260,23 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// majorOf returns the first number of the version of a program of PostgreSQL; 0 if PATH does not have it.
+func majorOf(t *testing.T, program string) (number int) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		return 0
+	}
+	out, err := exec.CommandContext(t.Context(), program, "--version").Output()
+	if err == nil {
+		_, text, _ := strings.Cut(string(out), "(PostgreSQL) ")
+		_, err = fmt.Sscan(text, &number)
+	}
+	if err != nil {
+		t.Fatalf("%s --version: %v in %q", program, err, out)
+	}
+	return number
 }
 
 func TestWhatAPageShowsIsComparedWithWhatIsPrinted(t *testing.T) {
