@@ -64,7 +64,7 @@ func document(base string, comments map[string]string) (web.Object, map[string]s
 	return web.OpenAPI{
 		Title: "prescient serve", Server: base + Prefix, Security: []web.Object{{"token": []string{}}, {}},
 		Description: "What prescient serve shows and does. Requests have the header Authorization: Bearer, and a token; " +
-			"a server that listens on this machine alone and has no tokens lets every user of the machine read. " +
+			"a server that listens on this machine alone and has no server.read_token lets every user of the machine read. " +
 			"An answer says when it was read from the database, as_of, and how long ago that was, age. " +
 			"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
 			"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
