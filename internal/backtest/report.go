@@ -17,7 +17,7 @@ type Report struct {
 	Rows int64 `json:"rows"`
 	// Unknown is how many rows are left out, because their data name no calendar of the file, or no time zone.
 	Unknown int64 `json:"unknown"`
-	// Names has up to five such names, those of the most rows first.
+	// Names has up to five names that are not known, those of the most rows first.
 	Names []rulestore.NameCount `json:"names"`
 	// Recorded tells that the rule is applied with a step of these times: what it has fired counts.
 	Recorded bool `json:"recorded"`

@@ -76,7 +76,7 @@ type RulePlan struct {
 	Paused int64 `json:"paused"`
 	// Unknown is the number of rows whose data name no calendar of the file, or no time zone: their checks fail.
 	Unknown int64 `json:"unknown"`
-	// Names has up to five such names, those of the most rows first.
+	// Names has up to five names that are not known, those of the most rows first.
 	Names []NameCount `json:"names"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots"`
