@@ -42,7 +42,7 @@ type Report struct {
 	receivers []ledger.UnknownReceiver
 	knows     func(job string) bool
 	told      told
-	// Findings are the problems. Empty if all is well.
+	// Findings are the problems. Their remedies lack the name of the binary. Empty if all is well.
 	Findings []Finding
 }
 
@@ -58,8 +58,7 @@ type Finding struct {
 	Condition string `json:"condition"` // the kind of problem, as in status --check
 	// Text describes the problem in words.
 	Text string `json:"text"`
-	// Remedy is the command that fixes the problem or tells more, without the name of the binary.
-	// Empty if there is none.
+	// Remedy is the command that fixes the problem or tells more. Empty if there is none.
 	Remedy string `json:"remedy"`
 	// Job is the job that the finding is about. Empty if it is not about one job.
 	Job string `json:"job"`

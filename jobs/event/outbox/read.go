@@ -101,7 +101,7 @@ type Consumer struct {
 	Position Position  `json:"position"` // everything up to here is acknowledged
 	AckedAt  time.Time `json:"acked_at"` // when it last acknowledged an event; UTC
 	// Ahead means that Position is another server's, as after a restore from a dump: the consumer
-	// gets no event, and cannot acknowledge one, until Renumber.
+	// gets no event, and cannot acknowledge one, until migrate up.
 	Ahead bool `json:"ahead"`
 }
 
