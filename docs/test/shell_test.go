@@ -242,10 +242,10 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			t.Parallel()
 			if program := needed[page]; program != "" {
 				if _, err := exec.LookPath(program); err != nil {
-					t.Skip("this needs ", program)
+					t.Skipf("this needs %s", program)
 				}
 				if server := majorOf(t, "postgres"); program == "pg_dump" && majorOf(t, program) < server {
-					t.Skip("this needs the pg_dump of PostgreSQL ", server)
+					t.Skipf("this needs the pg_dump of PostgreSQL %d", server)
 				}
 			}
 			var r *reader
