@@ -1,5 +1,5 @@
 -- Deletes a rule ($1) that is being removed. Its job is then as one that no run has ever known, and that is not paused.
--- Called by internal/rulestore.Store.Remove.
+-- Called by internal/rulestore.Store.delete.
 with gone as (
     delete from prescient.rule
     where name = $1 and state = 'removing'
