@@ -124,6 +124,8 @@ func found(what string) string {
 		return ". Its row is not done, and no step is left"
 	case "outside":
 		return ". Its row no longer matches where of the rule"
+	case "the rule is removed":
+		return ". The rule is removed"
 	}
 	return ". Its row is " + what // done, done at an instant, or gone
 }

@@ -51,6 +51,7 @@ func TestTheEndOfARowOfARuleSaysWhatTheRuleFound(t *testing.T) {
 		"open":                         ". Its row is not done, and no step is left",
 		"outside":                      ". Its row no longer matches where of the rule",
 		"gone":                         ". Its row is gone",
+		"the rule is removed":          ". The rule is removed",
 		"done":                         ". Its row is done",
 		"done at 2026-03-11T08:00:00Z": ". Its row is done at 2026-03-11T08:00:00Z",
 	} {

@@ -38,7 +38,7 @@ type Event struct {
 	Error  string `json:"error"` // of the check; of acked: why it was acknowledged; empty: it did not fail
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
-	// or open. Empty for all other entries.
+	// or open, or that the rule is removed. Empty for all other entries.
 	Found string `json:"found"`
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
