@@ -235,7 +235,7 @@ func due(e TimelineEntry, now time.Time, binary string) string {
 	case "missed":
 		text += ": no run has opened the slot, which catch-up does"
 	case "open":
-		text += ": the slot is being run, or its runners have died, which status tells"
+		text += ": the slot is being run, or was left open, which status tells"
 	case "straggler":
 		text += ": it was committed after the slot was closed, and catch-up takes it"
 	}
