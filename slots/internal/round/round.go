@@ -147,7 +147,7 @@ func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 	}()
 	switch {
 	case u.Def.InTx():
-		results, err = rd.Checker.Check(ctx, u, chain)
+		err = rd.Checker.Check(ctx, u, chain)
 	case u.Def.Batched():
 		results, err = u.Def.Call(ctx, nil, slices.Clone(u.Rows)) // a clone, because the function may change it
 		u.Failure.Own = err != nil && ctx.Err() == nil && !pg.HasState(err, pqerror.QueryCanceled) && !pg.IsOfValue(err)

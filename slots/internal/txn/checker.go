@@ -83,24 +83,24 @@ func (ch *Chain) popBegun() (begun *transaction) {
 	return begun
 }
 
-// Check does a check and records its outcome in one transaction. It returns ErrRecorded, ErrAgain to repeat the check,
-// or what the function did: results without their record, or the error of its rows.
-func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Result, error) {
+// Check does a check and records its outcome in one transaction. It always returns an error: ErrRecorded, ErrAgain to
+// repeat the check, or the error of its rows.
+func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	open, end := context.WithCancel(c.ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.Def.Timeout, end)
 	defer waits.Stop()
 	tx, err := c.begin(open, u, ch.popBegun())
 	if err != nil {
-		return nil, c.postpone(open, u, ch, fmt.Errorf("begin transaction: %w", err))
+		return c.postpone(open, u, ch, fmt.Errorf("begin transaction: %w", err))
 	}
 	defer tx.End()
 	if err := c.enter(open, tx, u, ch); err != nil {
-		return nil, err
+		return err
 	}
 	// The timeout, the lease or the run may have ended during the wait. After SIGSTOP the contexts end late, so this asks.
 	if !waits.Stop() || !c.claim.IsValid() || c.Stop.Err() != nil {
-		return nil, c.postpone(open, u, ch, ErrAgain)
+		return c.postpone(open, u, ch, ErrAgain)
 	}
 	moment := c.Moment()
 	u.Brief(moment)
@@ -110,28 +110,28 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 		err := c.commit(ctx, tx, u, ch, u.Unchecked(moment, guard.Verdict{Outcome: jobs.OutcomeDeadline}))
 		tx.End()
 		ch.Permit.GiveBack()
-		return nil, err
+		return err
 	}
 	context.AfterFunc(ctx, end)
 	results, err := u.Def.Call(ctx, tx.Tx, slices.Clone(u.Rows))
 	if err != nil {
-		return nil, c.failed(ctx, tx, u, ch, err)
+		return c.failed(ctx, tx, u, ch, err)
 	}
 	if ctx.Err() != nil && c.ctx.Err() == nil {
-		return nil, unit.ErrTimeout
+		return unit.ErrTimeout
 	}
 	if !u.Watch.Reserve() { // what has abandoned the call reads its unit
-		return nil, unit.ErrIgnored
+		return unit.ErrIgnored
 	}
 	left, results := u.SplitLeft(results)
 	for _, rows := range left {
 		ch.Later(rows)
 	}
 	if len(u.Rows) == 0 {
-		return nil, ErrRecorded // with their own calls
+		return ErrRecorded // with their own calls
 	}
 	outcomes := u.Outcomes(ctx, c.Moment(), results, nil, time.Since(u.Watch.Began()), c.Panics)
-	return nil, c.commit(ctx, tx, u, ch, outcomes)
+	return c.commit(ctx, tx, u, ch, outcomes)
 }
 
 // enter locks the rows of a check, and waits for an instant at which the check may begin if that has passed meanwhile.

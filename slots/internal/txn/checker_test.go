@@ -71,10 +71,9 @@ func (b *bench) check(u *unit.Unit) error {
 	u.Watch.Begin()
 	ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
 	defer ctx.End()
-	_, err := b.Check(ctx, u, &Chain{
+	return b.Check(ctx, u, &Chain{
 		Follow: func(*unit.Unit) *unit.Unit { return nil }, Later: func(u *unit.Unit) { b.later = append(b.later, u) },
 	})
-	return err
 }
 
 // written returns what checks have written.
@@ -252,7 +251,7 @@ func TestTheCommitOfACheckBeginsTheNext(t *testing.T) {
 	b.units[0].Watch.Begin()
 	for u := b.units[0]; u != nil; u = chain.Next() {
 		ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
-		if _, err := b.Check(ctx, u, chain); !errors.Is(err, ErrRecorded) {
+		if err := b.Check(ctx, u, chain); !errors.Is(err, ErrRecorded) {
 			t.Errorf("%s: %v", u, err)
 		}
 		ctx.End()
