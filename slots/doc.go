@@ -10,7 +10,8 @@
 //	run.do             run.go            opens the slot, claims pages until no rows are left, and closes the slot
 //	claim.Session      internal/claim    opens and closes the slot in the database, and claims and reads its rows
 //	lane.Lanes         internal/lane     choose the job to claim rows of next, and the number of rows
-//	run.claim          claim.go          claims a page of a job under a lease, and takes it from reading to recording
+//	run.claim          claim.go          claims a page of a job under a lease, and starts the work on it
+//	work.do            work.go           reads the rows of the claim, and takes them through the parts below
 //	unit.Unit          internal/unit     holds the rows of one call, and divides them if the call fails as a whole
 //	lane.Lanes.Admit   internal/lane     sends each unit to the gate that its check waits at
 //	permit.Gate        internal/permit   starts a check when workers, connections and the job's limits allow it
