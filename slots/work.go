@@ -27,7 +27,6 @@ type work struct {
 	lanes   []*lane.Lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
 	account *lane.Account
 	permits *permit.Set
-	ctx     context.Context // of its checks; ends when the lease is lost
 	checker *txn.Checker
 
 	readAt time.Time     // local monotonic instant at which its rows were read
@@ -49,14 +48,14 @@ func (w *work) start(c *claim.Claim) {
 	ctx, end := r.cfg.Registry.StartSpan(r.ctx.Checks, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", w.Token),
 		slog.Any("jobs", r.session.Jobs.Names(w.Jobs)), slog.Int64("rows", w.Rows))
-	w.ctx = w.Begin(ctx, w.needs()...)
+	w.Begin(ctx, w.needs()...)
 	w.account = r.lanes.NewAccount(w.lanes[0], w.Rows, r.tasks.changed)
-	w.checker = txn.NewChecker(w.ctx, r.txns, c)
+	w.checker = txn.NewChecker(r.txns, c)
 	r.leases.Add(w.Lease)
 	r.tasks.start(w, func() {
 		defer w.drop()
 		w.do()
-		end(context.Cause(w.ctx))
+		end(context.Cause(w.Ctx))
 	})
 }
 
@@ -96,7 +95,7 @@ func (w *work) do() {
 		r.cfg.Logger.WarnContext(r.ctx.Work, "checks were done but not recorded, and will be done again",
 			"claim", w.Token, "rows", len(w.locked))
 	}
-	if err != nil && context.Cause(w.ctx) == nil {
+	if err != nil && context.Cause(w.Ctx) == nil {
 		r.ctx.Halt(err)
 	}
 }
@@ -104,9 +103,9 @@ func (w *work) do() {
 // read reads rows of a claim that are still in the slot, as units of work. more reports that there are further rows.
 func (w *work) read() (units []*unit.Unit, more bool, err error) {
 	r := w.run
-	rows, err := r.session.Read(w.ctx, w.Claim, w.account.Unstarted())
+	rows, err := r.session.Read(w.Claim, w.account.Unstarted())
 	if r.records.Refuses(err) {
-		locked, err := r.records.RecordUnreadable(r.ctx.Work, w.ctx, w.Claim, err)
+		locked, err := r.records.RecordUnreadable(r.ctx.Work, w.Claim, err)
 		w.postponeLocked(locked)
 		if err != nil {
 			return nil, false, err
@@ -150,14 +149,14 @@ func (w *work) units(rows claim.Rows) []*unit.Unit {
 // records nothing more, but still returns only when each check has returned or is abandoned: until
 // then the claim keeps its permits.
 func (w *work) process(units []*unit.Unit, more bool) error {
-	queues, parked, err := w.run.lanes.Admit(w.ctx, w.permits, w.lanes, units)
+	queues, parked, err := w.run.lanes.Admit(w.Ctx, w.permits, w.lanes, units)
 	if err != nil {
 		return err
 	}
 	w.postpone(parked)
 	began := elapsed.Now()
 	page := round.Page{
-		Ctx: w.ctx, Lease: w.Lease, Checker: w.checker, Queues: queues, ReadAt: w.readAt, Started: w.account.Started,
+		Lease: w.Lease, Checker: w.checker, Queues: queues, ReadAt: w.readAt, Started: w.account.Started,
 	}
 	for batch := range w.run.calls.Do(page) {
 		if w.isLost() {
@@ -205,7 +204,7 @@ func (w *work) pause() {
 	case <-time.After(pause):
 		return
 	case <-w.run.ctx.Stop.Done():
-	case <-w.ctx.Done():
+	case <-w.Ctx.Done():
 	}
 	w.last = record.GoOn // after one more try
 }
@@ -213,9 +212,9 @@ func (w *work) pause() {
 // logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
 func (w *work) logHolder() {
 	r, ids := w.run, w.lockedRows()
-	_ = r.session.InTurn(w.ctx, func() error {
+	_ = r.session.InTurn(w.Ctx, func() error {
 		names := r.session.Jobs.Names(w.Jobs)
-		holder, mends := w.wait.LogHolder(w.ctx, &r.server, r.slot, w.Jobs, names, ids)
+		holder, mends := w.wait.LogHolder(w.Ctx, &r.server, r.slot, w.Jobs, names, ids)
 		r.report.hold(len(ids), names, holder, mends)
 		return nil
 	})
@@ -258,10 +257,10 @@ func (w *work) releasePermits() {
 }
 
 // isLost reports whether the run has lost the lease of a claim.
-func (w *work) isLost() bool { return errors.Is(context.Cause(w.ctx), ErrLeaseLost) }
+func (w *work) isLost() bool { return errors.Is(context.Cause(w.Ctx), ErrLeaseLost) }
 
 // isOver reports whether a claim is done, lost, or to be handed back.
-func (w *work) isOver() bool { return w.Done || w.last == record.GoOn || w.ctx.Err() != nil }
+func (w *work) isOver() bool { return w.Done || w.last == record.GoOn || w.Ctx.Err() != nil }
 
 // isEmpty reports whether no row that was read waits for a lock or a permit.
 func (w *work) isEmpty() bool { return len(w.again)+len(w.locked) == 0 }
@@ -286,7 +285,7 @@ func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
 		return units, nil
 	}
 	slices.Sort(ids)
-	busy, err := w.run.session.Busy(w.ctx, w.Claim, ids)
+	busy, err := w.run.session.Busy(w.Claim, ids)
 	for _, u := range units {
 		locked, rest := (*unit.Unit)(nil), u
 		if u.Verdict == nil && !u.Def.InTx() {

@@ -87,7 +87,7 @@ func (k *Keeper) Lost() int {
 func (k *Keeper) Lose(l *Lease) {
 	if k.drop(l) {
 		l.cancel(ErrLost)
-		k.server.Logger.WarnContext(l.ctx, "lease lost", k.about, slog.Int64("claim", l.Token))
+		k.server.Logger.WarnContext(l.Ctx, "lease lost", k.about, slog.Int64("claim", l.Token))
 	}
 }
 

@@ -31,9 +31,9 @@ func NewToken() int64 {
 // Lease is a right that ends unless it is renewed in time.
 type Lease struct {
 	Token int64
+	Ctx   context.Context // of the checks, from Begin on; ends when the lease is lost or released
 
 	needs  []Requirement
-	ctx    context.Context
 	cancel context.CancelCauseFunc
 	until  atomic.Pointer[time.Time] // local monotonic instant until which it lasts
 	ending atomic.Bool
@@ -53,15 +53,13 @@ type Requirement interface {
 	EndsBefore(at time.Time) bool
 }
 
-// Begin derives the context of the lease, which ends when the lease is lost or released. The lease ends
-// with the first of its requirements.
-func (l *Lease) Begin(ctx context.Context, needs ...Requirement) context.Context {
+// Begin derives Ctx from the context of the run's checks. The lease ends with the first of its requirements.
+func (l *Lease) Begin(ctx context.Context, needs ...Requirement) {
 	l.needs = needs
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	return l.ctx
+	l.Ctx, l.cancel = context.WithCancelCause(ctx)
 }
 
-// Release ends the context.
+// Release ends Ctx.
 func (l *Lease) Release() { l.cancel(nil) }
 
 // Ending notes whether the record that ends the lease is on its way. Then the lease is not lost if a

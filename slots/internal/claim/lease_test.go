@@ -36,11 +36,11 @@ func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
 			k := NewKeeper(&db.Server{Lease: length, Logger: slog.New(slog.DiscardHandler)}, 1, slog.Int("run", 1))
 			l := NewLease()
 			l.Extend(elapsed.Now().Add(-test.ago), length)
-			ctx := l.Begin(t.Context(), until(elapsed.Now().Add(test.with)))
+			l.Begin(t.Context(), until(elapsed.Now().Add(test.with)))
 			defer l.Release()
 			k.Add(l)
-			if lost := k.Expired(l); lost != test.lost || errors.Is(context.Cause(ctx), ErrLost) != test.lost || len(k.list()) == 1 == test.lost {
-				t.Errorf("expired %t, want %t; the cause is %v, and %d leases are held", lost, test.lost, context.Cause(ctx), len(k.list()))
+			if lost := k.Expired(l); lost != test.lost || errors.Is(context.Cause(l.Ctx), ErrLost) != test.lost || len(k.list()) == 1 == test.lost {
+				t.Errorf("expired %t, want %t; the cause is %v, and %d leases are held", lost, test.lost, context.Cause(l.Ctx), len(k.list()))
 			}
 			k.Lose(l) // once is enough
 			if want := 1; k.Lost() != want {
@@ -55,15 +55,15 @@ func TestALeaseThatIsDoneIsNotLost(t *testing.T) {
 	k := NewKeeper(&db.Server{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}, 1, slog.Int("run", 1))
 	l := NewLease()
 	l.Extend(elapsed.Now(), time.Minute)
-	ctx := l.Begin(t.Context())
+	l.Begin(t.Context())
 	k.Add(l)
 	k.Remove(l)
 	k.Lose(l)
-	if k.Lost() != 0 || ctx.Err() != nil || !l.IsValid() {
-		t.Errorf("%d leases are lost; %v", k.Lost(), context.Cause(ctx))
+	if k.Lost() != 0 || l.Ctx.Err() != nil || !l.IsValid() {
+		t.Errorf("%d leases are lost; %v", k.Lost(), context.Cause(l.Ctx))
 	}
-	if l.Release(); errors.Is(context.Cause(ctx), ErrLost) || ctx.Err() == nil {
-		t.Errorf("released: %v", context.Cause(ctx))
+	if l.Release(); errors.Is(context.Cause(l.Ctx), ErrLost) || l.Ctx.Err() == nil {
+		t.Errorf("released: %v", context.Cause(l.Ctx))
 	}
 }
 

@@ -71,7 +71,7 @@ type Rows struct {
 
 // Read reads rows of a claim, about expected ones, until it has enough bytes. It leaves out the rows that Postpone and
 // SkipUnreadable mark.
-func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows, err error) {
+func (s *Session) Read(c *Claim, expected int64) (rows Rows, err error) {
 	var m pg.Message
 	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
 	scan := row.Scan(s.Slot, s.Jobs.Name, func(number int64, job jobs.FutureJob) error {
@@ -93,7 +93,7 @@ func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows
 		m.Add(pg.PageRead.In(s.Server.Schema), []any{s.Slot, c.Jobs, ids[0], ids[1]}, scan)
 	}
 	expected = min(expected, row.MostAtOnce)
-	err = s.send(ctx, func() error {
+	err = s.send(c.Ctx, func() error {
 		rows = Rows{List: make([]jobs.FutureJob, 0, expected), Numbers: make([]int64, 0, expected), At: elapsed.Now()}
 		err := s.Server.Commit(s.Work, &m)
 		if err == nil {
@@ -121,7 +121,7 @@ func (s *Session) Remaining(ctx context.Context, number int64, ids []int64) (lef
 }
 
 // Busy returns which rows of a claim another transaction has locked. ids are in order.
-func (s *Session) Busy(ctx context.Context, c *Claim, ids []int64) (busy map[int64]bool, err error) {
+func (s *Session) Busy(c *Claim, ids []int64) (busy map[int64]bool, err error) {
 	var m pg.Message
 	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
 	args := []any{s.Slot, c.Jobs, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
@@ -134,9 +134,9 @@ func (s *Session) Busy(ctx context.Context, c *Claim, ids []int64) (busy map[int
 		}
 		return err
 	})
-	err = s.send(ctx, func() error {
+	err = s.send(c.Ctx, func() error {
 		busy = map[int64]bool{}
-		return s.Server.Commit(ctx, &m)
+		return s.Server.Commit(c.Ctx, &m)
 	})
 	return busy, err
 }

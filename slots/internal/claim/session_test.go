@@ -33,8 +33,8 @@ func TestARowIsInOneClaimAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, 5)
 	other := s.Another()
-	first, _ := s.Claim(3)
-	rest, _ := other.Claim(3)
+	first := s.Claim(3)
+	rest := other.Claim(3)
 	got := [][]string{keys(s.Read(first)), keys(other.Read(rest))}
 	if diff := cmp.Diff([][]string{{"0", "1", "2"}, {"3", "4"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -51,12 +51,13 @@ func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := open(t, 5)
 	other := s.Another()
-	dead, ctx := s.Claim(3)
+	dead := s.Claim(3)
 	s.Expire(dead)
 	c, err := other.Session.TakeOver([]int64{s.Number})
 	if err != nil || c == nil || c.First != dead.First || c.Last != dead.Last || c.Token == dead.Token {
 		t.Fatalf("taken over: %+v of %+v, %v", c, dead, err)
 	}
+	c.Begin(other.Checks)
 	if diff := cmp.Diff([]string{"0", "1", "2"}, keys(other.Read(c))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -65,11 +66,11 @@ func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
 	s.Server.Lease = 300 * time.Millisecond // so that it sends a heartbeat at once
 	go s.Leases.Beat(beats)
 	select {
-	case <-ctx.Done():
+	case <-dead.Ctx.Done():
 	case <-beats.Done():
 	}
-	if !errors.Is(context.Cause(ctx), claim.ErrLost) {
-		t.Errorf("the checks of the runner that lost the claim end by %v", context.Cause(ctx))
+	if !errors.Is(context.Cause(dead.Ctx), claim.ErrLost) {
+		t.Errorf("the checks of the runner that lost the claim end by %v", context.Cause(dead.Ctx))
 	}
 }
 
@@ -77,7 +78,7 @@ func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
 func TestALeaseEndsByTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := open(t, 5)
-	dead, _ := s.Claim(2)
+	dead := s.Claim(2)
 	s.Expire(dead)
 	other := s.Another()
 	if c, err := other.Session.TakeOver([]int64{s.Number}); c == nil || err != nil {
@@ -100,7 +101,7 @@ func TestNoRowsOfAJobThatIsPausedMeanwhileAreClaimed(t *testing.T) {
 	t.Parallel()
 	s := open(t, 5)
 	other := s.Another()
-	dead, _ := s.Claim(2)
+	dead := s.Claim(2)
 	s.Expire(dead)
 	client, err := jobs.NewClient(t.Context(), s.Server.DB, jobs.Config{})
 	if err != nil {
@@ -119,7 +120,7 @@ func TestNoRowsOfAJobThatIsPausedMeanwhileAreClaimed(t *testing.T) {
 	if resumed, err := operator.Resume(t.Context(), s.Server.DB, "job"); !resumed || err != nil {
 		t.Fatal(resumed, err)
 	}
-	c, _ := other.Claim(3)
+	c := other.Claim(3)
 	if diff := cmp.Diff([]string{"2", "3", "4"}, keys(other.Read(c))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -128,7 +129,7 @@ func TestNoRowsOfAJobThatIsPausedMeanwhileAreClaimed(t *testing.T) {
 func TestRowsThatStayAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	s := open(t, 5)
-	c, _ := s.Claim(5)
+	c := s.Claim(5)
 	rows := s.Read(c)
 	c.Postpone(rows[0].ID)
 	c.SkipUnreadable(rows[3].ID)
@@ -161,12 +162,12 @@ func TestASlotIsClosedOnceItsClaimsAreGone(t *testing.T) {
 func TestALookTellsWhichRowsAreLeft(t *testing.T) {
 	t.Parallel()
 	s := open(t, 3)
-	c, ctx := s.Claim(3)
+	c := s.Claim(3)
 	rows := s.Read(c)
 	if _, err := s.Server.DB.ExecContext(t.Context(), `delete from prescient.future_job where entity_key = '1'`); err != nil {
 		t.Fatal(err)
 	}
-	left, err := s.Session.Remaining(ctx, s.Number, []int64{rows[0].ID, rows[1].ID, rows[2].ID})
+	left, err := s.Session.Remaining(c.Ctx, s.Number, []int64{rows[0].ID, rows[1].ID, rows[2].ID})
 	if want := map[int64]bool{rows[0].ID: true, rows[2].ID: true}; err != nil || !cmp.Equal(left, want) {
 		t.Errorf("left are %v, want %v; %v", left, want, err)
 	}

@@ -27,7 +27,6 @@ type bench struct {
 	slot *slottest.Slot
 	*Recorder
 	claim   *claim.Claim
-	checks  context.Context
 	rows    []jobs.FutureJob
 	tally   row.Tally
 	refused []error
@@ -44,7 +43,7 @@ func setup(t *testing.T, rows int) *bench {
 		Count:        func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) },
 		CountRefused: func(why error) { b.refused = append(b.refused, why) },
 	})
-	b.claim, b.checks = b.slot.Claim(int64(rows))
+	b.claim = b.slot.Claim(int64(rows))
 	b.rows = b.slot.Read(b.claim)
 	return b
 }
@@ -102,8 +101,8 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 			if ended := b.slot.Ended(); len(ended) > 0 || b.tally != (row.Tally{}) {
 				t.Errorf("recorded %q, counted %+v", ended, b.tally)
 			}
-			if !errors.Is(context.Cause(b.checks), claim.ErrLost) {
-				t.Errorf("its checks end by %v", context.Cause(b.checks))
+			if !errors.Is(context.Cause(b.claim.Ctx), claim.ErrLost) {
+				t.Errorf("its checks end by %v", context.Cause(b.claim.Ctx))
 			}
 		})
 	}

@@ -77,13 +77,13 @@ func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.Future
 
 // RecordUnreadable records an error for each row of a claim that the server cannot read, and returns those that other
 // transactions have locked. cause is the error of reading all rows. RecordUnreadable returns it if the server can read
-// each row by itself. The search for the rows ends with reading.
+// each row by itself.
 func (r *Recorder) RecordUnreadable(
-	ctx, reading context.Context, c *claim.Claim, cause error,
+	ctx context.Context, c *claim.Claim, cause error,
 ) (locked []row.Outcome, err error) {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
 	args := []any{r.Session.Slot, c.Jobs, c.First, c.Last}
-	err = r.Session.Server.Ask(reading, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
+	err = r.Session.Server.Ask(c.Ctx, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
 		var o row.Outcome
 		var problem string
 		err := rows.Scan(&o.ID, &o.Number, &problem)

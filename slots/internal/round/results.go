@@ -41,7 +41,7 @@ type results struct {
 
 func newResults(c *Caller, p Page) *results {
 	r := &results{
-		contexts: c.Contexts, ctx: p.Ctx, rows: c.Rows,
+		contexts: c.Contexts, ctx: p.Lease.Ctx, rows: c.Rows,
 		ready: make(chan struct{}, 1), running: map[*unit.Unit]*queue{},
 	}
 	for _, q := range p.Queues {

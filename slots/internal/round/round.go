@@ -42,8 +42,7 @@ type Caller struct {
 
 // Page is units of one claim to check, each once.
 type Page struct {
-	Ctx     context.Context // of the claim; ends when its lease is lost
-	Lease   *claim.Lease
+	Lease   *claim.Lease // of the claim
 	Checker *txn.Checker // of the claim
 	Queues  []lane.Queue
 	ReadAt  time.Time        // local monotonic instant at which the rows were read
@@ -88,7 +87,7 @@ func (rd *round) start() {
 // checkMany does checks of a queue until none is left. A check that never returns keeps the goroutine.
 func (rd *round) checkMany(q *queue) {
 	for q.isNeeded() {
-		permit, ok := q.Gate.Acquire(rd.Ctx)
+		permit, ok := q.Gate.Acquire(rd.Lease.Ctx)
 		if !ok {
 			return
 		}
@@ -129,7 +128,7 @@ func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 			return goOn
 		}
 	}
-	ctx := unit.NewContext(rd.Ctx, u.Watch.Began().Add(u.Def.Timeout)) // the same instant for abandonOverdue
+	ctx := unit.NewContext(rd.Lease.Ctx, u.Watch.Began().Add(u.Def.Timeout)) // the same instant for abandonOverdue
 	defer ctx.End()
 	var results []jobs.Result
 	err := unit.ErrGoexit // unless the function returns or panics
@@ -169,7 +168,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 			chain.Permit.GiveBack()
 			return rd.results.settle(u, nil), false
 		}
-		if !chain.Permit.Renew(rd.Ctx) || rd.Leases.Expired(rd.Lease) || rd.Stop.Err() != nil { // the look took its time
+		if !chain.Permit.Renew(rd.Lease.Ctx) || rd.Leases.Expired(rd.Lease) || rd.Stop.Err() != nil { // the look took time
 			return rd.results.yield(u), false
 		}
 		u.Brief(rd.Moment())
@@ -185,9 +184,9 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 // isGone drops the rows of a unit that their owners have cancelled or moved since they were read, and reports whether
 // none is left. Rows wait for minutes if checks are slow or limited.
 func (rd *round) isGone(u *unit.Unit) bool {
-	remaining, err := rd.Session.Remaining(rd.Ctx, u.Number, u.IDs())
+	remaining, err := rd.Session.Remaining(rd.Lease.Ctx, u.Number, u.IDs())
 	if err != nil {
-		rd.Log.DebugContext(rd.Ctx, "rows that waited were not searched for", "check", u.String(), "error", err)
+		rd.Log.DebugContext(rd.Lease.Ctx, "rows that waited were not searched for", "check", u.String(), "error", err)
 		return false
 	}
 	return !u.Keep(remaining)
@@ -202,7 +201,7 @@ func (rd *round) conclude(
 		return rd.results.settle(u, nil)
 	case errors.Is(err, txn.ErrAgain):
 		return rd.results.yield(u)
-	case rd.Ctx.Err() != nil: // the check was cut short, or its claim belongs to another runner
+	case rd.Lease.Ctx.Err() != nil: // the check was cut short, or its claim belongs to another runner
 		return rd.results.forget(u)
 	case u.FailedAsAWhole(err) && u.MayDivide(took, timedOut(ctx, err)):
 		rd.Log.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)

@@ -70,8 +70,9 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 	}
 	lease := claim.NewLease()
 	lease.Extend(elapsed.Now(), server.Lease)
+	lease.Begin(contexts.Checks)
 	b.page = Page{
-		Ctx: lease.Begin(contexts.Checks), Lease: lease, ReadAt: elapsed.Now(), Started: func(int64) {},
+		Lease: lease, ReadAt: elapsed.Now(), Started: func(int64) {},
 		Queues: []lane.Queue{{Gate: permit.NewGate(contexts.Stop, []permit.Semaphore{b.workers}, nil), AtOnce: 2, Units: units.Units}},
 	}
 	t.Cleanup(lease.Release)

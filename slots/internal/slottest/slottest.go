@@ -105,23 +105,23 @@ func (s *Slot) At() time.Time { return noon }
 // Moment returns the moment at which the slot is run.
 func (s *Slot) Moment() guard.Moment { return guard.Moment{Grid: grid.Default, Slot: noon, Now: noon} }
 
-// Claim claims rows, and begins the lease. ctx is that of the checks.
-func (s *Slot) Claim(rows int64) (c *claim.Claim, ctx context.Context) {
+// Claim claims rows, and begins the lease.
+func (s *Slot) Claim(rows int64) *claim.Claim {
 	s.t.Helper()
 	c, _, err := s.Session.Claim([]int64{s.Number}, rows)
 	if err != nil || c == nil {
 		s.t.Fatalf("claimed %v: %v", c, err)
 	}
-	ctx = c.Begin(s.Checks)
+	c.Begin(s.Checks)
 	s.t.Cleanup(c.Release)
 	s.Leases.Add(c.Lease)
-	return c, ctx
+	return c
 }
 
 // Read reads the rows of a claim.
 func (s *Slot) Read(c *claim.Claim) []jobs.FutureJob {
 	s.t.Helper()
-	rows, err := s.Session.Read(s.t.Context(), c, 1)
+	rows, err := s.Session.Read(c, 1)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -39,16 +39,12 @@ type Options struct {
 type Checker struct {
 	*Options
 
-	claim *claim.Claim
-	ctx   context.Context // of checks; ends when the lease is lost
-
+	claim    *claim.Claim
 	patience patience
 }
 
-// NewChecker returns a Checker for a claim, whose checks end with ctx.
-func NewChecker(ctx context.Context, o *Options, c *claim.Claim) *Checker {
-	return &Checker{Options: o, claim: c, ctx: ctx}
-}
+// NewChecker returns a Checker for a claim, whose lease has begun.
+func NewChecker(o *Options, c *claim.Claim) *Checker { return &Checker{Options: o, claim: c} }
 
 // Chain is checks that a goroutine does one after the other with the same permit. The commit of a check may begin the
 // transaction of the next.
@@ -86,7 +82,7 @@ func (ch *Chain) popBegun() (begun *transaction) {
 // Check does a check and records its outcome in one transaction. It always returns an error: ErrRecorded, ErrAgain to
 // repeat the check, or the error of its rows.
 func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
-	open, end := context.WithCancel(c.ctx) // until its transaction ends
+	open, end := context.WithCancel(c.claim.Ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.Def.Timeout, end)
 	defer waits.Stop()
@@ -117,7 +113,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	if err != nil {
 		return c.failed(ctx, tx, u, ch, err)
 	}
-	if ctx.Err() != nil && c.ctx.Err() == nil {
+	if ctx.Err() != nil && c.claim.Ctx.Err() == nil {
 		return unit.ErrTimeout
 	}
 	if !u.Watch.Reserve() { // what has abandoned the call reads its unit

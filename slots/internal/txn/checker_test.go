@@ -28,7 +28,6 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 type bench struct {
 	slot *slottest.Slot
 	*Checker
-	ctx    context.Context // of the checks
 	units  []*unit.Unit
 	tally  row.Tally
 	later  []*unit.Unit
@@ -44,9 +43,8 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
 		Count: func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) }, CountRefused: func(err error) { b.refuse = err },
 	})
-	c, ctx := b.slot.Claim(int64(rows))
-	b.ctx = ctx
-	b.Checker = NewChecker(ctx, &Options{
+	c := b.slot.Claim(int64(rows))
+	b.Checker = NewChecker(&Options{
 		Server: b.slot.Server, Contexts: b.slot.Contexts, Records: records, Grace: time.Second, Moment: b.slot.Moment,
 		Groups: db.NewAdvisory(b.slot.Server, b.slot.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
 	}, c)
@@ -69,7 +67,7 @@ func (b *bench) exec(t *testing.T, query string) {
 // check does the check of a unit.
 func (b *bench) check(u *unit.Unit) error {
 	u.Watch.Begin()
-	ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
+	ctx := unit.NewContext(b.claim.Ctx, u.Watch.Began().Add(u.Def.Timeout))
 	defer ctx.End()
 	return b.Check(ctx, u, &Chain{
 		Follow: func(*unit.Unit) *unit.Unit { return nil }, Later: func(u *unit.Unit) { b.later = append(b.later, u) },
@@ -250,7 +248,7 @@ func TestTheCommitOfACheckBeginsTheNext(t *testing.T) {
 	chain.Permit.Since = time.Now()
 	b.units[0].Watch.Begin()
 	for u := b.units[0]; u != nil; u = chain.Next() {
-		ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
+		ctx := unit.NewContext(b.claim.Ctx, u.Watch.Began().Add(u.Def.Timeout))
 		if err := b.Check(ctx, u, chain); !errors.Is(err, ErrRecorded) {
 			t.Errorf("%s: %v", u, err)
 		}

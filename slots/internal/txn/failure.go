@@ -79,7 +79,7 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 // postpone repeats a check whose transaction failed through no fault of the check.
 func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err error) error {
 	switch {
-	case errors.Is(err, ErrRecorded) || c.ctx.Err() != nil:
+	case errors.Is(err, ErrRecorded) || c.claim.Ctx.Err() != nil:
 		return err
 	case errors.Is(err, ErrAgain):
 		return ErrAgain

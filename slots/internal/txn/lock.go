@@ -197,7 +197,7 @@ func (c *Checker) findsGroup(u *unit.Unit) []any {
 func (c *Checker) leavesUnreadable(u *unit.Unit) bool {
 	g := u.Group
 	var ids []int64
-	err := c.Ask(c.ctx, c.Work, pg.GroupUnreadable, c.findsGroup(u), func(row *sql.Rows) error {
+	err := c.Ask(c.claim.Ctx, c.Work, pg.GroupUnreadable, c.findsGroup(u), func(row *sql.Rows) error {
 		var id int64
 		err := row.Scan(&id)
 		if !slices.Contains(g.Members, id) && !slices.Contains(g.Unreadable, id) {
