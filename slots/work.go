@@ -80,7 +80,7 @@ func (w *work) do() {
 			if w.Refused > 0 { // the claim keeps the slot open
 				return
 			}
-			if _, err = r.records.Record(r.ctx.Work, w.Claim, nil, w.last); err == nil {
+			if _, err = r.records.Record(w.Claim, nil, w.last); err == nil {
 				return
 			}
 		default:
@@ -88,7 +88,7 @@ func (w *work) do() {
 				w.pause()
 			}
 			units, w.again = w.again, nil
-			w.locked, err = r.records.RecordLocked(r.ctx.Work, w.Claim, w.locked)
+			w.locked, err = r.records.RecordLocked(w.Claim, w.locked)
 		}
 	}
 	if len(w.locked) > 0 {
@@ -105,7 +105,7 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 	r := w.run
 	rows, err := r.session.Read(w.Claim, w.account.Unstarted())
 	if r.records.Refuses(err) {
-		locked, err := r.records.RecordUnreadable(r.ctx.Work, w.Claim, err)
+		locked, err := r.records.RecordUnreadable(w.Claim, err)
 		w.postponeLocked(locked)
 		if err != nil {
 			return nil, false, err
@@ -182,7 +182,7 @@ func (w *work) record(b round.Batch, more bool) error {
 	if b.Last && !more && w.Refused == 0 && w.isEmpty() {
 		then = w.last
 	}
-	left, err := w.run.records.Record(w.run.ctx.Work, w.Claim, b.Outcomes, then)
+	left, err := w.run.records.Record(w.Claim, b.Outcomes, then)
 	w.postponeLocked(left)
 	if err == nil {
 		w.account.Release(b.Done)

@@ -5,7 +5,6 @@
 package record
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ import (
 )
 
 // Recorder records the outcomes of a run. Its methods are safe for concurrent use, but one
-// goroutine at a time records for a claim. The context of a method is that of its statements.
+// goroutine at a time records for a claim.
 type Recorder struct {
 	*Writer
 	Options
@@ -79,11 +78,9 @@ const (
 
 // Record records outcomes of a claim, and what follows the last of them. It returns those that
 // are left: their rows are locked by another transaction, or an error came before they were recorded.
-func (r *Recorder) Record(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then,
-) (left []row.Outcome, err error) {
+func (r *Recorder) Record(c *claim.Claim, batch []row.Outcome, then Then) (left []row.Outcome, err error) {
 	if len(batch) == 0 && then != GoOn {
-		return nil, r.recordUnlocked(ctx, c, nil, then)
+		return nil, r.recordUnlocked(c, nil, then)
 	}
 	sortByID(batch)
 	for len(batch) > 0 && err == nil {
@@ -93,7 +90,7 @@ func (r *Recorder) Record(
 		if n < len(batch) || len(left) > 0 {
 			now = GoOn
 		}
-		rest, err = r.recordMessage(ctx, c, batch[:n], now)
+		rest, err = r.recordMessage(c, batch[:n], now)
 		left, batch = append(left, rest...), batch[n:]
 	}
 	return append(left, batch...), err
@@ -101,22 +98,20 @@ func (r *Recorder) Record(
 
 // recordMessage records outcomes that fit into one message. It returns those that are left. Usually
 // no row is locked, so it looks for locks only after a record has met one.
-func (r *Recorder) recordMessage(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then,
-) ([]row.Outcome, error) {
+func (r *Recorder) recordMessage(c *claim.Claim, batch []row.Outcome, then Then) ([]row.Outcome, error) {
 	r.Writing.writers <- struct{}{}
 	defer func() { <-r.Writing.writers }()
 	if r.Writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
-		return r.recordInParts(ctx, c, batch, db.LockTimeout)
+		return r.recordInParts(c, batch, db.LockTimeout)
 	}
 	began := elapsed.Now()
-	err := r.recordUnlocked(ctx, c, batch, then)
+	err := r.recordUnlocked(c, batch, then)
 	switch {
 	case pg.IsLockTimeout(err) || pg.IsRetryable(err):
 		r.Writing.beWary()
-		return r.recordFree(ctx, c, batch, db.LockTimeout)
+		return r.recordFree(c, batch, db.LockTimeout)
 	case pg.HasState(err, slotBegun) || r.Refuses(err):
-		return r.recordFree(ctx, c, batch, db.LockTimeout)
+		return r.recordFree(c, batch, db.LockTimeout)
 	case err != nil:
 		return batch, err
 	}
@@ -125,7 +120,7 @@ func (r *Recorder) recordMessage(
 }
 
 // recordUnlocked records outcomes in one message, which fails as a whole if another transaction has locked a row.
-func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []row.Outcome, then Then) error {
+func (r *Recorder) recordUnlocked(c *claim.Claim, batch []row.Outcome, then Then) error {
 	ends := then != GoOn
 	var m pg.Message
 	var n row.Tally
@@ -147,7 +142,7 @@ func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []r
 	if ends {
 		c.Ending(true)
 	}
-	err := r.commitOnce(ctx, c, part, &m, &n, row.Expected(batch))
+	err := r.commitOnce(c, part, &m, &n, row.Expected(batch))
 	switch {
 	case claim.IsLost(err):
 		r.Leases.Lose(c.Lease)
@@ -183,14 +178,12 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
 // n to all.
-func (r *Recorder) commitOnce(
-	ctx context.Context, c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally,
-) error {
+func (r *Recorder) commitOnce(c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool { return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) }
-	return r.Session.Server.Retry(ctx, waits, func() error {
+	return r.Session.Server.Retry(r.Session.Work, waits, func() error {
 		if unknown {
-			done, err := r.Find(ctx, c, part)
+			done, err := r.Find(c, part)
 			if done {
 				*n = all
 			}
@@ -199,10 +192,10 @@ func (r *Recorder) commitOnce(
 			}
 		}
 		*n = row.Tally{}
-		err := r.Session.Server.Commit(ctx, m)
+		err := r.Session.Server.Commit(r.Session.Work, m)
 		// The mark exists, or the message has ended the claim.
 		if unknown && (pg.HasState(err, pqerror.UniqueViolation) || claim.IsLost(err)) {
-			if done, _ := r.Find(ctx, c, part); done {
+			if done, _ := r.Find(c, part); done {
 				*n, err = all, nil
 			}
 		}
@@ -214,9 +207,10 @@ func (r *Recorder) commitOnce(
 // Find finds out whether a record was committed. It returns claim.ErrLost if the record was not and
 // the claim is gone. The mark of a record goes with its slot, which another runner may have closed
 // since. But nothing else ends a claim while its lease is good.
-func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done bool, err error) {
+func (r *Recorder) Find(c *claim.Claim, part int64) (done bool, err error) {
 	var held bool
-	err = r.Session.Server.Ask(ctx, ctx, pg.RecordFind, []any{r.Session.Slot, c.Token, part}, func(row *sql.Rows) error {
+	work, args := r.Session.Work, []any{r.Session.Slot, c.Token, part}
+	err = r.Session.Server.Ask(work, work, pg.RecordFind, args, func(row *sql.Rows) error {
 		return row.Scan(&done, &held)
 	})
 	if err == nil && !done && !held {
@@ -229,16 +223,14 @@ func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done b
 
 // RecordLocked records outcomes of rows that were locked and are free by now. It returns those that are left, also with
 // an error. One claim at a time waits for the first of its rows.
-func (r *Recorder) RecordLocked(
-	ctx context.Context, c *claim.Claim, locked []row.Outcome,
-) (left []row.Outcome, err error) {
+func (r *Recorder) RecordLocked(c *claim.Claim, locked []row.Outcome) (left []row.Outcome, err error) {
 	if release, ok := r.BePatient(); ok {
 		defer release()
-		return r.recordInParts(ctx, c, locked, PatientFor)
+		return r.recordInParts(c, locked, PatientFor)
 	}
 	r.Writing.writers <- struct{}{}
 	defer func() { <-r.Writing.writers }()
-	return r.recordInParts(ctx, c, locked, db.LockTimeout)
+	return r.recordInParts(c, locked, db.LockTimeout)
 }
 
 // PatientFor is the lock_timeout of a transaction that has no lock yet and queues for a row that
@@ -254,9 +246,9 @@ const brieflyFor = 10 * time.Millisecond
 // it. recordInParts takes at most as long as a slow write, and adapts the size of the parts. Each call shuffles the
 // outcomes, so that none is always last.
 func (r *Recorder) recordInParts(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
+	c *claim.Claim, batch []row.Outcome, wait time.Duration,
 ) (left []row.Outcome, err error) {
-	left, err = r.recordFree(ctx, c, batch, wait)
+	left, err = r.recordFree(c, batch, wait)
 	if err != nil || len(left) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return left, err
 	}
@@ -268,7 +260,7 @@ func (r *Recorder) recordInParts(
 	for began := elapsed.Now(); len(batch) > 0 && err == nil && time.Since(began) < slowWrite; {
 		n := min(max(c.TryTogether, 1), len(batch))
 		var rest []row.Outcome
-		rest, err = r.recordFree(ctx, c, batch[:n], brieflyFor)
+		rest, err = r.recordFree(c, batch[:n], brieflyFor)
 		if err == nil && len(rest) == n && n > 1 {
 			c.TryTogether = n / 2
 			continue
@@ -284,20 +276,18 @@ func (r *Recorder) recordInParts(
 // recordFree records the rows that no other transaction has locked, and returns the others, also with an error: their
 // checks have run and must not run again. If the database refuses a batch, recordFree halves it, down to the row that
 // causes the error.
-func (r *Recorder) recordFree(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
-) (left []row.Outcome, err error) {
-	left, err = r.lockAndRecord(ctx, c, batch, wait)
+func (r *Recorder) recordFree(c *claim.Claim, batch []row.Outcome, wait time.Duration) (left []row.Outcome, err error) {
+	left, err = r.lockAndRecord(c, batch, wait)
 	switch {
 	case !r.Refuses(err):
 		return left, err
 	case len(batch) == 1:
-		return r.recordError(ctx, c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
+		return r.recordError(c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
 	}
 	left, err = nil, nil
 	for half := range slices.Chunk(slices.Clone(batch), (len(batch)+1)/2) {
 		if err == nil {
-			half, err = r.recordFree(ctx, c, half, db.LockTimeout)
+			half, err = r.recordFree(c, half, db.LockTimeout)
 		}
 		left = append(left, half...)
 	}
@@ -311,7 +301,7 @@ var errBusy = errors.New("a record without a reply may still be carried out")
 // lockAndRecord locks the rows that no other transaction has locked, and records them in the same transaction: all of
 // them or none. It returns the others. With PatientFor it first waits for the first of the rows.
 func (r *Recorder) lockAndRecord(
-	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
+	c *claim.Claim, batch []row.Outcome, wait time.Duration,
 ) (left []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -323,11 +313,11 @@ func (r *Recorder) lockAndRecord(
 	waits := func(err error) bool {
 		return pg.IsTransient(err) || len(without) > 0 && (pg.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
-	err = r.Session.Server.Retry(ctx, waits, func() error {
+	err = r.Session.Server.Retry(r.Session.Work, waits, func() error {
 		sent := row.Lost{Part: r.NextPart()}
-		err := pgsql.InTx(ctx, r.Session.Server.DB, func(tx *sqlx.Tx) (err error) {
+		err := pgsql.InTx(r.Session.Work, r.Session.Server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
-			if free, busy, err = r.lockFree(ctx, tx, batch, wait); err != nil {
+			if free, busy, err = r.lockFree(tx, batch, wait); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(without, func(l row.Lost) bool { return l.Has(busy) }) {
@@ -336,7 +326,7 @@ func (r *Recorder) lockAndRecord(
 			n = row.Tally{}
 			sent.Outcomes, _ = split(batch, free)
 			var m pg.Message
-			send := func(m *pg.Message) error { return m.Send(ctx, tx) }
+			send := func(m *pg.Message) error { return m.Send(r.Session.Work, tx) }
 			if err := r.AddLocked(&m, c.Token, sent.Part, sent.Outcomes, &n, send); err != nil {
 				return err
 			}
@@ -357,7 +347,7 @@ func (r *Recorder) lockAndRecord(
 		return batch, err
 	}
 	for _, l := range without {
-		if done, _ := r.Find(ctx, c, l.Part); done {
+		if done, _ := r.Find(c, l.Part); done {
 			n.Plus(row.Expected(l.Outcomes))
 		}
 	}
@@ -381,7 +371,7 @@ func split(outcomes []row.Outcome, ids map[int64]bool) (of, others []row.Outcome
 
 // lockFree locks the rows of a batch that no other transaction has locked.
 func (r *Recorder) lockFree(
-	ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
+	tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
 ) (free, busy map[int64]bool, err error) {
 	var m pg.Message
 	m.Do(r.Session.Server.Settings(r.Session.Server.Lease, min(wait, db.LockTimeout)))
@@ -392,7 +382,7 @@ func (r *Recorder) lockFree(
 		m.Do(r.Session.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
 	}
 	free, busy = r.AddLock(&m, numbersOf(batch), row.IDs(batch))
-	return free, busy, m.Send(ctx, tx)
+	return free, busy, m.Send(r.Session.Work, tx)
 }
 
 // BePatient reports whether a transaction may wait PatientFor for a lock: one at a time may. The

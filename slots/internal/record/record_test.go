@@ -62,7 +62,7 @@ func TestTheRecordOfTheLastRowEndsItsClaim(t *testing.T) {
 	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone})
 	outcomes[1].Verdict = &guard.Verdict{Move: guard.MoveNext, Next: b.slot.At().Add(time.Hour)}
 	for i, part := range [][]row.Outcome{outcomes[:1], outcomes[1:]} {
-		left, err := b.Record(t.Context(), b.claim, part, Then(i))
+		left, err := b.Record(b.claim, part, Then(i))
 		if err != nil || len(left) > 0 || b.claim.Done != (i == 1) {
 			t.Fatalf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 		}
@@ -82,13 +82,13 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error){
 		"of free rows": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
-			return b.Record(context.Background(), b.claim, outcomes, GoOn)
+			return b.Record(b.claim, outcomes, GoOn)
 		},
 		"with the end of the claim": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
-			return b.Record(context.Background(), b.claim, outcomes, EndClaim)
+			return b.Record(b.claim, outcomes, EndClaim)
 		},
 		"of rows that were locked": func(b *bench, outcomes []row.Outcome) ([]row.Outcome, error) {
-			return b.RecordLocked(context.Background(), b.claim, outcomes)
+			return b.RecordLocked(b.claim, outcomes)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
 	unlock := b.slot.Lock("1")
-	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
+	left, err := b.Record(b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
 	if err != nil || len(left) != 1 || left[0].ID != b.rows[1].ID || b.claim.Done {
 		t.Errorf("%+v are left, done %t: %v", left, b.claim.Done, err)
 	}
@@ -120,7 +120,7 @@ func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 		t.Errorf("while it is locked (-want +got):\n%s", diff)
 	}
 	unlock()
-	if left, err = b.RecordLocked(t.Context(), b.claim, left); err != nil || len(left) > 0 {
+	if left, err = b.RecordLocked(b.claim, left); err != nil || len(left) > 0 {
 		t.Errorf("%d are left: %v", len(left), err)
 	}
 	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.slot.Ended()); diff != "" {
@@ -145,7 +145,7 @@ func TestTheActorOfWhatACheckEnqueuesIsNotThatOfTheRowsAfterIt(t *testing.T) {
 		first.Enqueue = append(first.Enqueue, r)
 	}
 	outcomes[0].Verdict = &first
-	if left, err := b.RecordLocked(t.Context(), b.claim, outcomes); err != nil || len(left) > 0 {
+	if left, err := b.RecordLocked(b.claim, outcomes); err != nil || len(left) > 0 {
 		t.Fatalf("%d are left: %v", len(left), err)
 	}
 	var told []string
@@ -180,7 +180,7 @@ func TestARowThatTheDatabaseRefusesEndsInAnErrorAndTheOthersAreRecorded(t *testi
 				for each row when (new.entity_key = '1' and `+test.when+`) execute function public.refuse()`); err != nil {
 				t.Fatal(err)
 			}
-			left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
+			left, err := b.Record(b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), EndClaim)
 			if err != nil || len(left) > 0 || b.claim.Done {
 				t.Errorf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 			}

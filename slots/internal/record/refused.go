@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"maps"
@@ -35,9 +34,9 @@ func (r *Recorder) Refuses(err error) bool {
 
 // recordError records a refusal as an error of the row, and returns the outcome if it is left. If the
 // database refuses the error too, the row is left in its slot.
-func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
-	r.Session.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
-	job, found, err := r.attempts(ctx, o)
+func (r *Recorder) recordError(c *claim.Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
+	r.Session.Server.Logger.DebugContext(r.Session.Work, "a row is refused", "id", o.ID, "error", cause)
+	job, found, err := r.attempts(o)
 	switch {
 	case err != nil:
 		return []row.Outcome{o}, err
@@ -51,7 +50,7 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 	moment := r.Moment()
 	o.Verdict = new(guard.After(def, moment, &job, nil, cause))
 	guard.Follow(def, moment, &job, o.Verdict)
-	locked, err := r.lockAndRecord(ctx, c, []row.Outcome{o}, db.LockTimeout)
+	locked, err := r.lockAndRecord(c, []row.Outcome{o}, db.LockTimeout)
 	if r.Refuses(err) {
 		c.Refused++
 		c.Postpone(o.ID)
@@ -63,9 +62,9 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 
 // attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
 // not in the slot.
-func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.FutureJob, found bool, err error) {
+func (r *Recorder) attempts(o row.Outcome) (job jobs.FutureJob, found bool, err error) {
 	args := []any{r.Session.Slot, o.Number, o.ID}
-	err = r.Session.Server.Ask(ctx, ctx, pg.RowAttempts, args, func(rows *sql.Rows) error {
+	err = r.Session.Server.Ask(r.Session.Work, r.Session.Work, pg.RowAttempts, args, func(rows *sql.Rows) error {
 		var item sql.NullString
 		found = true
 		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount)
@@ -78,12 +77,10 @@ func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.Future
 // RecordUnreadable records an error for each row of a claim that the server cannot read, and returns those that other
 // transactions have locked. cause is the error of reading all rows. RecordUnreadable returns it if the server can read
 // each row by itself.
-func (r *Recorder) RecordUnreadable(
-	ctx context.Context, c *claim.Claim, cause error,
-) (locked []row.Outcome, err error) {
+func (r *Recorder) RecordUnreadable(c *claim.Claim, cause error) (locked []row.Outcome, err error) {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
 	args := []any{r.Session.Slot, c.Jobs, c.First, c.Last}
-	err = r.Session.Server.Ask(c.Ctx, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
+	err = r.Session.Server.Ask(c.Ctx, r.Session.Work, pg.PageUnreadable, args, func(rows *sql.Rows) error {
 		var o row.Outcome
 		var problem string
 		err := rows.Scan(&o.ID, &o.Number, &problem)
@@ -99,7 +96,7 @@ func (r *Recorder) RecordUnreadable(
 	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		c.SkipUnreadable(id)
-		left, err := r.recordError(ctx, c, found[id], fmt.Errorf("it cannot be read: %s", problems[id]))
+		left, err := r.recordError(c, found[id], fmt.Errorf("it cannot be read: %s", problems[id]))
 		if err != nil {
 			return locked, err
 		}

@@ -128,7 +128,7 @@ func recorded(t *testing.T, divide division, citus bool) []string {
 		if i == len(divided)-1 {
 			then = EndClaim
 		}
-		left, err := b.Record(t.Context(), b.claim, part, then)
+		left, err := b.Record(b.claim, part, then)
 		if err != nil || len(left) > 0 {
 			t.Fatalf("%d are left: %v", len(left), err)
 		}

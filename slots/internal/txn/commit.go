@@ -74,7 +74,7 @@ func (c *Checker) wasCommitted(ch *Chain, err error, part int64) bool {
 	if ch.next == nil && pg.State(err) != "" && !pg.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
-	done, found := c.Records.Find(c.Work, c.claim, part)
+	done, found := c.Records.Find(c.claim, part)
 	return found == nil && done
 }
 
@@ -84,7 +84,7 @@ func (c *Checker) countLost(u *unit.Unit) {
 	if lost == nil {
 		return
 	}
-	if done, err := c.Records.Find(c.Work, c.claim, lost.Part); err == nil && done {
+	if done, err := c.Records.Find(c.claim, lost.Part); err == nil && done {
 		c.Records.Count(row.Expected(lost.Outcomes), lost.Outcomes)
 	}
 }
@@ -99,7 +99,7 @@ func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
-	if _, lost := c.Records.Find(c.Work, c.claim, none); held || lost != nil {
+	if _, lost := c.Records.Find(c.claim, none); held || lost != nil {
 		return ErrRecorded
 	}
 	return errors.New("it is a pool of another database than the runner's: the rows are not there")
