@@ -15,7 +15,7 @@
 //	unit.Unit          internal/unit     holds the rows of one call, and divides them if the call fails as a whole
 //	lane.Lanes.Admit   internal/lane     sends each unit to the gate that its check waits at
 //	permit.Gate        internal/permit   starts a check when workers, connections and the job's limits allow it
-//	round.Caller       internal/round    calls the functions concurrently, each under a watch, and collects the outcomes
+//	round.Round        internal/round    calls the functions concurrently, each under a watch, and collects the outcomes
 //	txn.Checker        internal/txn      runs a check in its own transaction, which also locks the row and records it
 //	row.Outcome        internal/row      is the result of a row
 //	record.Recorder    internal/record   records outcomes in one message, which ends with the fence

@@ -155,10 +155,11 @@ func (w *work) process(units []*unit.Unit, more bool) error {
 	}
 	w.postpone(parked)
 	began := elapsed.Now()
-	page := round.Page{
-		Lease: w.Lease, Checker: w.checker, Queues: queues, ReadAt: w.readAt, Started: w.account.Started,
+	rd := round.Round{
+		Caller: w.run.calls, Lease: w.Lease, Checker: w.checker, Queues: queues, ReadAt: w.readAt,
+		Started: w.account.Started,
 	}
-	for batch := range w.run.calls.Do(page) {
+	for batch := range rd.Do() {
 		if w.isLost() {
 			w.account.Close() // so that the run claims other rows meanwhile
 		} else if err := w.record(batch, more); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
-// Batch is what became of some units of a page, to be recorded together.
+// Batch is what became of some units, to be recorded together.
 type Batch struct {
 	Outcomes []row.Outcome
 	Done     int64        // rows that leave the memory now
@@ -23,7 +23,7 @@ type Batch struct {
 	Cut      bool         // the last batch comes without the outcomes of some units
 }
 
-// results collects what becomes of the units of a page, until await returns it. It is safe for concurrent use.
+// results collects what becomes of the units, until await returns it. It is safe for concurrent use.
 type results struct {
 	contexts *phase.Contexts // of the run
 	ctx      context.Context // of the claim
@@ -39,12 +39,12 @@ type results struct {
 	cut     bool      // some units were not settled
 }
 
-func newResults(c *Caller, p Page) *results {
+func newResults(rd *Round) *results {
 	r := &results{
-		contexts: c.Contexts, ctx: p.Lease.Ctx, rows: c.Rows,
+		contexts: rd.Contexts, ctx: rd.Lease.Ctx, rows: rd.Rows,
 		ready: make(chan struct{}, 1), running: map[*unit.Unit]*queue{},
 	}
-	for _, q := range p.Queues {
+	for _, q := range rd.Queues {
 		r.waiting += len(q.Units)
 	}
 	return r
@@ -53,8 +53,8 @@ func newResults(c *Caller, p Page) *results {
 // isEnded reports whether nothing more may be started.
 func (r *results) isEnded() bool { return r.contexts.Stop.Err() != nil || r.ctx.Err() != nil }
 
-// begin begins the call of a unit. It returns false if no more calls may begin.
-func (r *results) begin(u *unit.Unit, q *queue) bool {
+// open begins the call of a unit. It returns false if no more calls may begin.
+func (r *results) open(u *unit.Unit, q *queue) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over || r.isEnded() {
@@ -224,9 +224,9 @@ func (q *queue) isNeeded() bool {
 	return true
 }
 
-// next takes the first unit for a goroutine that has room now, or that has done the check before in its chain. It
+// take takes the first unit for a goroutine that has room now, or that has done the check before in its chain. It
 // returns nil if there is none, or if the unit may not follow the check before.
-func (q *queue) next(before *unit.Unit) *unit.Unit {
+func (q *queue) take(before *unit.Unit) *unit.Unit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if before == nil {

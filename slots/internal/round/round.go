@@ -1,4 +1,4 @@
-// Package round calls the functions for the rows of a page: each call when its gate lets it start,
+// Package round calls the functions for rows of a claim: each call when its gate lets it start,
 // and under a watch that bounds its time, whatever becomes of the claim of the rows. It hands back
 // what became of the rows, in batches to record.
 package round
@@ -40,28 +40,23 @@ type Caller struct {
 	Abandoned func()
 }
 
-// Page is units of one claim to check, each once.
-type Page struct {
+// Round is units of one claim to check, each once.
+type Round struct {
+	*Caller
 	Lease   *claim.Lease // of the claim
 	Checker *txn.Checker // of the claim
 	Queues  []lane.Queue
 	ReadAt  time.Time        // local monotonic instant at which the rows were read
 	Started func(rows int64) // is called with the number of rows whose check begins
-}
-
-// round does the checks of a page.
-type round struct {
-	*Caller
-	Page
 
 	results *results
 }
 
-// Do checks the units of a page, and yields what becomes of them. The last batch comes when no check runs and none will
+// Do checks the units, and yields what becomes of them. The last batch comes when no check runs and none will
 // start, or when the run's time for checks is over. A call that ignores its context is abandoned then or later.
-func (c *Caller) Do(p Page) iter.Seq[Batch] {
+func (rd *Round) Do() iter.Seq[Batch] {
 	return func(yield func(Batch) bool) {
-		rd := &round{Caller: c, Page: p, results: newResults(c, p)}
+		rd.results = newResults(rd)
 		over := make(chan struct{})
 		defer close(over)
 		go rd.watch(over)
@@ -75,7 +70,7 @@ func (c *Caller) Do(p Page) iter.Seq[Batch] {
 }
 
 // start starts the checks, each as soon as there is room for it.
-func (rd *round) start() {
+func (rd *Round) start() {
 	for _, of := range rd.Queues {
 		q := &queue{Queue: of}
 		for range min(q.AtOnce, len(q.Units)) {
@@ -85,7 +80,7 @@ func (rd *round) start() {
 }
 
 // checkMany does checks of a queue until none is left. A check that never returns keeps the goroutine.
-func (rd *round) checkMany(q *queue) {
+func (rd *Round) checkMany(q *queue) {
 	for q.isNeeded() {
 		permit, ok := q.Gate.Acquire(rd.Lease.Ctx)
 		if !ok {
@@ -93,9 +88,9 @@ func (rd *round) checkMany(q *queue) {
 		}
 		chain := &txn.Chain{
 			Permit: permit, Later: rd.results.later,
-			Follow: func(before *unit.Unit) *unit.Unit { return rd.begin(q, before) },
+			Follow: func(before *unit.Unit) *unit.Unit { return rd.next(q, before) },
 		}
-		for u := rd.begin(q, nil); u != nil; u = chain.Next() {
+		for u := rd.next(q, nil); u != nil; u = chain.Next() {
 			if !rd.check(u, q, chain) {
 				return
 			}
@@ -104,12 +99,12 @@ func (rd *round) checkMany(q *queue) {
 	}
 }
 
-// begin returns the next unit of a queue. It returns nil if the queue is empty, if the run is
-// stopped, or if the unit may not follow the check before it in a chain.
-func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
+// next begins the call of the next unit of a queue, and returns the unit. It returns nil if the queue is empty, if the
+// run is stopped, or if the unit may not follow the check before it in a chain.
+func (rd *Round) next(q *queue, before *unit.Unit) *unit.Unit {
 	rd.Leases.Expired(rd.Lease) // ends the context of the claim if it is
-	u := q.next(before)
-	if u == nil || !rd.results.begin(u, q) {
+	u := q.take(before)
+	if u == nil || !rd.results.open(u, q) {
 		return nil
 	}
 	rd.Started(u.Size())
@@ -119,7 +114,7 @@ func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
 
 // check does one check. It returns false if its goroutine must end: the check was abandoned, or has
 // ended the goroutine.
-func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
+func (rd *Round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 	if u.Verdict != nil {
 		return rd.results.settle(u, u.Unchecked(rd.Moment(), *u.Verdict))
 	}
@@ -162,7 +157,7 @@ const fresh = 3 * time.Second
 // mayStart reports whether the function of a check without a transaction may start. Otherwise the
 // check is done, or waits; check returns goOn. A check with a transaction finds out when it locks
 // its rows.
-func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
+func (rd *Round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 	if time.Since(rd.ReadAt) >= fresh {
 		if rd.isGone(u) {
 			chain.Permit.GiveBack()
@@ -183,7 +178,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 
 // isGone drops the rows of a unit that their owners have cancelled or moved since they were read, and reports whether
 // none is left. Rows wait for minutes if checks are slow or limited.
-func (rd *round) isGone(u *unit.Unit) bool {
+func (rd *Round) isGone(u *unit.Unit) bool {
 	remaining, err := rd.Session.Remaining(rd.Lease.Ctx, u.Number, u.IDs())
 	if err != nil {
 		rd.Log.DebugContext(rd.Lease.Ctx, "rows that waited were not searched for", "check", u.String(), "error", err)
@@ -193,7 +188,7 @@ func (rd *round) isGone(u *unit.Unit) bool {
 }
 
 // conclude processes the return of a check.
-func (rd *round) conclude(
+func (rd *Round) conclude(
 	ctx context.Context, u *unit.Unit, results []jobs.Result, err error, took time.Duration,
 ) bool {
 	switch {
@@ -223,7 +218,7 @@ const watchEvery = 100 * time.Millisecond
 
 // watch abandons overdue checks until the round is over. If the round has left checks behind then, because the run was
 // stopped, watch goes on until none of them is left: they have permits that other runs of the process need.
-func (rd *round) watch(over <-chan struct{}) {
+func (rd *Round) watch(over <-chan struct{}) {
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
 	for over != nil || rd.results.isBusy() {
@@ -238,7 +233,7 @@ func (rd *round) watch(over <-chan struct{}) {
 
 // abandonOverdue abandons checks that ignored their timeout and the grace period. Other checks get their permits, and
 // their rows count as failed.
-func (rd *round) abandonOverdue() {
+func (rd *Round) abandonOverdue() {
 	for _, u := range rd.results.calls() {
 		most := unit.Most(u.Def.Timeout, rd.Grace)
 		if !u.Watch.Abandon(most) {

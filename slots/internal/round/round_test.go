@@ -31,8 +31,7 @@ import (
 
 // bench has a round of checks of one job. No database answers.
 type bench struct {
-	*Caller
-	page      Page
+	Round
 	workers   permit.Semaphore
 	abandoned atomic.Int32
 }
@@ -55,7 +54,7 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 	contexts := phase.New(ctx, 0)
 	t.Cleanup(contexts.End)
 	b := &bench{workers: make(permit.Semaphore, 2)}
-	b.Caller = &Caller{
+	caller := &Caller{
 		Contexts: contexts, Log: log, Panics: unit.NewPanics(log), Moment: func() guard.Moment { return guard.Moment{Now: time.Now()} },
 		Session: claim.NewSession(claim.Session{Contexts: contexts, Server: server}),
 		Leases:  claim.NewKeeper(server, 1, slog.Int("run", 1)), Rows: 100, Abandoned: func() { b.abandoned.Add(1) },
@@ -71,8 +70,8 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 	lease := claim.NewLease()
 	lease.Extend(elapsed.Now(), server.Lease)
 	lease.Begin(contexts.Checks)
-	b.page = Page{
-		Lease: lease, ReadAt: elapsed.Now(), Started: func(int64) {},
+	b.Round = Round{
+		Caller: caller, Lease: lease, ReadAt: elapsed.Now(), Started: func(int64) {},
 		Queues: []lane.Queue{{Gate: permit.NewGate(contexts.Stop, []permit.Semaphore{b.workers}, nil), AtOnce: 2, Units: units.Units}},
 	}
 	t.Cleanup(lease.Release)
@@ -82,7 +81,7 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 
 // do does the round, and returns all outcomes and the last batch.
 func (b *bench) do() (outcomes []row.Outcome, last Batch) {
-	for batch := range b.Do(b.page) {
+	for batch := range b.Do() {
 		outcomes, last = append(outcomes, batch.Outcomes...), batch
 	}
 	slices.SortFunc(outcomes, func(a, b row.Outcome) int { return int(a.ID - b.ID) })
@@ -131,7 +130,7 @@ func TestACheckDoesNotKeepBackTheOutcomesOfOthers(t *testing.T) {
 		return nil, nil
 	})
 	var batches int
-	for batch := range b.Do(b.page) {
+	for batch := range b.Do() {
 		if batches++; batches == 1 {
 			if len(batch.Outcomes) != 1 || batch.Done != 1 || batch.Last {
 				t.Errorf("the first batch: %+v", batch)
@@ -157,7 +156,7 @@ func TestACheckThatIgnoresItsTimeoutIsAbandoned(t *testing.T) {
 			}, jobs.Timeout(time.Millisecond), jobs.Retry(0))
 			t.Cleanup(func() { close(end) })
 			if lost {
-				go func() { <-began; b.Leases.Lose(b.page.Lease) }()
+				go func() { <-began; b.Leases.Lose(b.Lease) }()
 			}
 			outcomes, _ := b.do()
 			if len(outcomes) != 1 || !strings.Contains(outcomes[0].Verdict.Error, unit.ErrIgnored.Error()) || b.abandoned.Load() != 1 {
@@ -185,7 +184,7 @@ func TestACheckWhoseLeaseIsLostHasNoOutcome(t *testing.T) {
 	t.Parallel()
 	var b *bench
 	b = setup(t, t.Context(), 1, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
-		b.Leases.Lose(b.page.Lease)
+		b.Leases.Lose(b.Lease)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -197,14 +196,15 @@ func TestACheckWhoseLeaseIsLostHasNoOutcome(t *testing.T) {
 
 // stale returns a round whose only row was read long ago, and whose check has begun. Another goroutine reads until the
 // end of the test.
-func stale(t *testing.T, ctx context.Context, check jobs.CheckFunc) (*round, *unit.Unit, *queue, *txn.Chain) {
+func stale(t *testing.T, ctx context.Context, check jobs.CheckFunc) (*Round, *unit.Unit, *queue, *txn.Chain) {
 	t.Helper()
 	b := setup(t, ctx, 1, check, jobs.Timeout(time.Minute))
-	b.page.ReadAt = elapsed.Now().Add(-fresh)
-	rd := &round{Caller: b.Caller, Page: b.page, results: newResults(b.Caller, b.page)}
-	q := &queue{Queue: b.page.Queues[0]}
+	b.ReadAt = elapsed.Now().Add(-fresh)
+	rd := &b.Round
+	rd.results = newResults(rd)
+	q := &queue{Queue: b.Queues[0]}
 	permit, ok := q.Gate.Acquire(t.Context())
-	u := rd.begin(q, nil)
+	u := rd.next(q, nil)
 	if !ok || u == nil {
 		t.Fatal("the check has not begun")
 	}
