@@ -309,18 +309,18 @@ func (r *Recorder) lockAndRecord(
 	sortByID(batch)
 	var n row.Tally
 	var busy map[int64]bool
-	var without []row.Lost // records without a reply
+	var unanswered []row.Sent
 	waits := func(err error) bool {
-		return pg.IsTransient(err) || len(without) > 0 && (pg.IsLockTimeout(err) || errors.Is(err, errBusy))
+		return pg.IsTransient(err) || len(unanswered) > 0 && (pg.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
 	err = r.Session.Server.Retry(r.Session.Work, waits, func() error {
-		sent := row.Lost{Part: r.NextPart()}
+		sent := row.Sent{Part: r.NextPart()}
 		err := pgsql.InTx(r.Session.Work, r.Session.Server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
 			if free, busy, err = r.lockFree(tx, batch, wait); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(without, func(l row.Lost) bool { return l.Has(busy) }) {
+			if slices.ContainsFunc(unanswered, func(s row.Sent) bool { return s.Has(busy) }) {
 				return errBusy // until the server has carried it out, or dropped it
 			}
 			n = row.Tally{}
@@ -333,7 +333,7 @@ func (r *Recorder) lockAndRecord(
 			return send(&m)
 		})
 		if pg.IsTransient(err) && len(sent.Outcomes) > 0 {
-			without = append(without, sent)
+			unanswered = append(unanswered, sent)
 		}
 		return err
 	})
@@ -346,9 +346,9 @@ func (r *Recorder) lockAndRecord(
 	case err != nil:
 		return batch, err
 	}
-	for _, l := range without {
-		if done, _ := r.Find(c, l.Part); done {
-			n.Plus(row.Expected(l.Outcomes))
+	for _, sent := range unanswered {
+		if done, _ := r.Find(c, sent.Part); done {
+			n.Plus(row.Expected(sent.Outcomes))
 		}
 	}
 	left, done := split(batch, busy)

@@ -85,13 +85,13 @@ func (t *Tally) Plus(u Tally) {
 	t.Yielded += u.Yielded
 }
 
-// Lost is a record whose reply was lost: the server may still carry it out.
-type Lost struct {
+// Sent is a record that was sent. Without a reply, the server may still carry it out.
+type Sent struct {
 	Part     int64 // the number of the record
 	Outcomes []Outcome
 }
 
 // Has reports whether one of the rows is a row of the record.
-func (l Lost) Has(rows map[int64]bool) bool {
-	return slices.ContainsFunc(l.Outcomes, func(o Outcome) bool { return rows[o.ID] })
+func (s Sent) Has(rows map[int64]bool) bool {
+	return slices.ContainsFunc(s.Outcomes, func(o Outcome) bool { return rows[o.ID] })
 }

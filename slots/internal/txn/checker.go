@@ -139,7 +139,7 @@ func (c *Checker) enter(open context.Context, tx *transaction, u *unit.Unit, ch 
 		tx.End() // so that no goroutine holds a connection while it waits for another
 		ch.Permit.GiveBack()
 		if errors.Is(err, ErrRecorded) {
-			c.countLost(u)
+			c.countUnanswered(u)
 		}
 		return c.postpone(open, u, ch, err)
 	}

@@ -29,7 +29,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 	} else {
 		m.Do("set role " + pq.QuoteLiteral(tx.role)) // the role is the application's choice, and stays
 	}
-	sent := row.Lost{Part: records.NextPart(), Outcomes: outcomes}
+	sent := row.Sent{Part: records.NextPart(), Outcomes: outcomes}
 	send := func(m *pg.Message) error { return m.SendTx(context.WithoutCancel(ctx), tx.LazyTx) }
 	err := records.AddTx(&m, c.claim.Token, sent.Part, outcomes, tx.number, ours, &n, send)
 	if err == nil {
@@ -38,7 +38,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 	if err != nil {
 		tx.End() // so that no goroutine holds a connection while it waits for another
 		if !c.wasCommitted(ch, err, sent.Part) {
-			u.Tried.Lost, u.Failure.Crowded = &sent, pg.IsLockTimeout(err)
+			u.Tried.Unanswered, u.Failure.Crowded = &sent, pg.IsLockTimeout(err)
 			return c.recordFailed(ctx, u, ch, err)
 		}
 		n = row.Expected(outcomes)
@@ -78,14 +78,14 @@ func (c *Checker) wasCommitted(ch *Chain, err error, part int64) bool {
 	return found == nil && done
 }
 
-// countLost counts a record that was committed in spite of an error, if the rows of a check are gone because of it.
-func (c *Checker) countLost(u *unit.Unit) {
-	lost := u.Tried.Lost
-	if lost == nil {
+// countUnanswered counts the record without a reply, if it was committed: the rows of the check are gone because of it.
+func (c *Checker) countUnanswered(u *unit.Unit) {
+	sent := u.Tried.Unanswered
+	if sent == nil {
 		return
 	}
-	if done, err := c.Records.Find(c.claim, lost.Part); err == nil && done {
-		c.Records.Count(row.Expected(lost.Outcomes), lost.Outcomes)
+	if done, err := c.Records.Find(c.claim, sent.Part); err == nil && done {
+		c.Records.Count(row.Expected(sent.Outcomes), sent.Outcomes)
 	}
 }
 

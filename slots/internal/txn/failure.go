@@ -20,9 +20,9 @@ import (
 
 // failed returns what becomes of a check whose function returned an error.
 func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, err error) error {
-	switch lost := tx.Rollback(); {
+	switch undo := tx.Rollback(); {
 	case ctx.Err() != nil:
-	case pg.IsTransient(lost) && !isCut(err): // whatever the function returns for a broken connection
+	case pg.IsTransient(undo) && !isCut(err): // whatever the function returns for a broken connection
 		return broke(u, err)
 	case u.Divisible() && (pg.IsRetryable(err) || pg.IsLockTimeout(err)):
 		u.Failure.Whole = true // so that the other rows do not wait

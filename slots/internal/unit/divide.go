@@ -96,8 +96,8 @@ func (u *Unit) Parts() []*Unit {
 
 // Busy returns a unit of those rows that another transaction has locked. A record without a reply may be of them.
 func (u *Unit) Busy(ids map[int64]bool) *Unit {
-	busy := &Unit{Def: u.Def, Number: u.Number, Waited: true, Tried: Tried{Lost: u.Tried.Lost}}
-	u.Tried.Lost = nil
+	busy := &Unit{Def: u.Def, Number: u.Number, Waited: true, Tried: Tried{Unanswered: u.Tried.Unanswered}}
+	u.Tried.Unanswered = nil
 	for i := range u.Rows {
 		if ids[u.Rows[i].ID] {
 			busy.Rows = append(busy.Rows, u.Rows[i])

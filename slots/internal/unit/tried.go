@@ -9,7 +9,7 @@ import (
 
 // Tried notes the problems of earlier calls of a unit in transactions.
 type Tried struct {
-	Lost *row.Lost // a record without a reply; nil: there was none
+	Unanswered *row.Sent // a record without a reply; nil: there was none
 
 	canceled   bool      // a statement of the function was cancelled
 	breaks     int       // broken connections after a call of the function
