@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
@@ -18,13 +17,13 @@ import (
 type beside struct {
 	bounds  *lane.Bounds
 	writing *record.Writing
-	turn    claim.Turn
-	telling sync.Mutex // held while Progress is called
+	turn    chan struct{} // see claim.Session
+	telling sync.Mutex    // held while Progress is called
 }
 
 func newBeside(c *Config) *beside {
 	return &beside{
-		bounds: lane.NewBounds(c.Workers, c.Connections), writing: record.NewWriting(c.Page), turn: claim.NewTurn(),
+		bounds: lane.NewBounds(c.Workers, c.Connections), writing: record.NewWriting(c.Page), turn: make(chan struct{}, 1),
 	}
 }
 

@@ -91,21 +91,20 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, telling: &sel.telling, result: Result{Slot: slot, Kind: sel.kind},
 		unknown: map[string]bool{},
 	}
-	n.session = claim.NewSession(claim.Session{
+	n.session = &claim.Session{
 		Contexts: n.ctx, Server: &r.server, Slot: slot, Token: claim.NewToken(), Runner: r.cfg.Name,
 		Entry: claim.Entry{Kind: string(sel.kind), ByHand: sel.byHand, Able: r.cfg.Workers},
 		Most:  sel.limit, Clock: r.replayed, Jobs: new(row.Jobs), Turn: sel.turn,
-	})
-	n.leases = claim.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
+	}
+	n.leases = claim.NewKeeper(n.session)
 	n.lanes = lane.New(lane.Options{
-		Contexts: n.ctx, Panics: panics, Workers: r.cfg.Workers, Connections: r.cfg.Connections, Page: r.cfg.Page,
-		Most: sel.limit, Bounds: sel.bounds, SharedWorkers: permit.Semaphore(r.cfg.Shared.Workers),
+		Contexts: n.ctx, Panics: panics, Page: r.cfg.Page, Most: sel.limit, Bounds: sel.bounds,
+		SharedWorkers:     permit.Semaphore(r.cfg.Shared.Workers),
 		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
 		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
 	})
 	n.records = record.New(&record.Writer{Session: n.session, Now: r.Now}, record.Options{
-		Leases: n.leases, Page: r.cfg.Page, Writing: sel.writing, Moment: n.moment, Count: n.count,
-		CountRefused: n.countRefused,
+		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
 	n.txns = &txn.Options{
 		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,

@@ -32,8 +32,8 @@ type Renewer interface {
 // Keeper keeps the leases of a run. Its methods are safe for concurrent use.
 type Keeper struct {
 	server *db.Server
-	token  int64         // of the run
-	about  slog.Attr     // names the slot in the log
+	token  int64 // of the run
+	slot   time.Time
 	soon   chan struct{} // a lease that took long to get must be renewed now
 
 	mu       sync.Mutex
@@ -43,10 +43,9 @@ type Keeper struct {
 	failing  bool // the last heartbeat failed, and the log has it
 }
 
-// NewKeeper returns the keeper of the leases of a run. token is that of the run itself. about is part of
-// each log line about a lost lease.
-func NewKeeper(s *db.Server, token int64, about slog.Attr) *Keeper {
-	return &Keeper{server: s, token: token, about: about, soon: make(chan struct{}, 1), held: map[int64]*Lease{}}
+// NewKeeper returns the keeper of the leases of a run.
+func NewKeeper(s *Session) *Keeper {
+	return &Keeper{server: s.Server, token: s.Token, slot: s.Slot, soon: make(chan struct{}, 1), held: map[int64]*Lease{}}
 }
 
 // Add keeps a lease that has begun.
@@ -87,7 +86,7 @@ func (k *Keeper) Lost() int {
 func (k *Keeper) Lose(l *Lease) {
 	if k.drop(l) {
 		l.cancel(ErrLost)
-		k.server.Logger.WarnContext(l.Ctx, "lease lost", k.about, slog.Int64("claim", l.Token))
+		k.server.Logger.WarnContext(l.Ctx, "lease lost", "slot", k.slot, "claim", l.Token)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestTheLogHasAFailingHeartbeatOnceUntilOneSucceeds(t *testing.T) {
 	}
 	var log bytes.Buffer
 	s := &db.Server{Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	k := NewKeeper(s, 1, slog.Int("run", 1))
+	k := NewKeeper(&Session{Server: s})
 	for _, db := range []*sqlx.DB{gone, gone, gone, good, good, gone, gone} {
 		s.DB = db
 		if got, want := k.renew(t.Context()), db == good; got != want {

@@ -33,7 +33,7 @@ func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := NewKeeper(&db.Server{Lease: length, Logger: slog.New(slog.DiscardHandler)}, 1, slog.Int("run", 1))
+			k := NewKeeper(&Session{Server: &db.Server{Lease: length, Logger: slog.New(slog.DiscardHandler)}})
 			l := NewLease()
 			l.Extend(elapsed.Now().Add(-test.ago), length)
 			l.Begin(t.Context(), until(elapsed.Now().Add(test.with)))
@@ -52,7 +52,7 @@ func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
 
 func TestALeaseThatIsDoneIsNotLost(t *testing.T) {
 	t.Parallel()
-	k := NewKeeper(&db.Server{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}, 1, slog.Int("run", 1))
+	k := NewKeeper(&Session{Server: &db.Server{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}})
 	l := NewLease()
 	l.Extend(elapsed.Now(), time.Minute)
 	l.Begin(t.Context())

@@ -33,7 +33,7 @@ type Session struct {
 	Clock  func() any // returns the instant of a replayed clock; nil: the clock of the database counts
 	Jobs   *row.Jobs  // of the slot, which the run can check
 
-	Turn Turn // shared with other sessions; nil: the session has its own
+	Turn chan struct{} // has room for the claim or read that has a connection, of all sessions that share it
 
 	// Position is the number of the runner among those of the slot, by which journals name it. Open sets it.
 	Position int
@@ -46,20 +46,6 @@ type Entry struct {
 	Kind   string // slots.Kind
 	ByHand bool   // an operator asked for it: the ledger tells of no catch-up
 	Able   int    // checks that the run can do at once
-}
-
-// Turn lets one claim or read at a time have a connection, of all sessions that share it. It holds a value meanwhile.
-type Turn chan struct{}
-
-// NewTurn returns a Turn.
-func NewTurn() Turn { return make(Turn, 1) }
-
-// NewSession returns a Session with the fields of s.
-func NewSession(s Session) *Session {
-	if s.Turn == nil {
-		s.Turn = NewTurn()
-	}
-	return &s
 }
 
 // Opened describes the slot as the run found it.

@@ -18,13 +18,9 @@ type Options struct {
 	*phase.Contexts
 	Panics *unit.Panics
 
-	Workers     int   // checks at once
-	Connections int   // checks with a transaction at once
-	Page        int   // rows of a claim at most
-	Most        int64 // rows that the run may take; 0: no limit
-
-	// Bounds are those that this run shares with others of the same Workers and Connections. Nil: it has its own.
-	Bounds *Bounds
+	Page   int     // rows of a claim at most
+	Most   int64   // rows that the run may take; 0: no limit
+	Bounds *Bounds // shared with the other runs of a catch-up
 	// SharedWorkers and SharedConnections bound the checks of several runs. Optional.
 	SharedWorkers, SharedConnections permit.Semaphore
 	// NewLimit returns the limit of a job. atOnce is how many checks of the job this run can do at once.
@@ -42,9 +38,6 @@ type Lanes struct {
 
 // New returns Lanes without jobs.
 func New(o Options) *Lanes {
-	if o.Bounds == nil {
-		o.Bounds = NewBounds(o.Workers, o.Connections)
-	}
 	return &Lanes{
 		Options: o, order: order{memory: &o.Bounds.memory, page: int64(o.Page), most: o.Most}, byJob: map[int64]*Lane{},
 	}
@@ -88,14 +81,14 @@ func (s *Lanes) lane(number int64, d *jobs.Definition) *Lane {
 
 func (s *Lanes) spec(d *jobs.Definition) Spec {
 	spec := Spec{
-		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), AtOnce: s.Workers, Needs: Workers,
+		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), AtOnce: cap(s.Bounds.workers), Needs: Workers,
 		Scarce: s.scarce(d),
 	}
 	if d.Concurrency > 0 {
 		spec.AtOnce = min(spec.AtOnce, d.Concurrency)
 	}
 	if d.InTx() {
-		spec.AtOnce = min(spec.AtOnce, s.Connections)
+		spec.AtOnce = min(spec.AtOnce, cap(s.Bounds.connections))
 		spec.Needs |= Connections
 	}
 	return spec
@@ -125,12 +118,12 @@ func (s *Lanes) scarce(d *jobs.Definition) (scarce Bound) {
 	if d.Limited() {
 		return 0
 	}
-	workers, connections := s.Workers, math.MaxInt
+	workers, connections := cap(s.Bounds.workers), math.MaxInt
 	if s.SharedWorkers != nil {
 		workers = min(workers, cap(s.SharedWorkers))
 	}
 	if d.InTx() {
-		connections = s.Connections
+		connections = cap(s.Bounds.connections)
 		if s.SharedConnections != nil {
 			connections = min(connections, cap(s.SharedConnections))
 		}

@@ -36,10 +36,8 @@ type Recorder struct {
 
 // Options of a Recorder.
 type Options struct {
-	Leases *claim.Keeper // drops the lease of a claim that the fence does not find
-	Page   int           // bounds the rows of a record
-	// Writing is shared with other runs of the same Page. Nil: the run has its own.
-	Writing *Writing
+	Leases  *claim.Keeper       // drops the lease of a claim that the fence does not find
+	Writing *Writing            // shared with the other runs of a catch-up
 	Moment  func() guard.Moment // returns the current moment, by which rows are judged
 
 	// Count is called with what was recorded, and with the outcomes.
@@ -50,12 +48,7 @@ type Options struct {
 }
 
 // New returns a Recorder that records by the statements of w.
-func New(w *Writer, o Options) *Recorder {
-	if o.Writing == nil {
-		o.Writing = NewWriting(o.Page)
-	}
-	return &Recorder{Writer: w, Options: o}
-}
+func New(w *Writer, o Options) *Recorder { return &Recorder{Writer: w, Options: o} }
 
 // HasClosed reports whether a record has closed the slot.
 func (r *Recorder) HasClosed() bool { return r.closed.Load() }

@@ -39,7 +39,7 @@ func setup(t *testing.T, rows int) *bench {
 	})}
 	w := &Writer{Session: b.slot.Session, Now: b.slot.At}
 	b.Recorder = New(w, Options{
-		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
+		Leases: b.slot.Leases, Writing: NewWriting(100), Moment: b.slot.Moment,
 		Count:        func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) },
 		CountRefused: func(why error) { b.refused = append(b.refused, why) },
 	})

@@ -53,11 +53,11 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 	server := &db.Server{DB: pool, Lease: time.Hour, Logger: log}
 	contexts := phase.New(ctx, 0)
 	t.Cleanup(contexts.End)
+	session := &claim.Session{Contexts: contexts, Server: server, Turn: make(chan struct{}, 1)}
 	b := &bench{workers: make(permit.Semaphore, 2)}
 	caller := &Caller{
 		Contexts: contexts, Log: log, Panics: unit.NewPanics(log), Moment: func() guard.Moment { return guard.Moment{Now: time.Now()} },
-		Session: claim.NewSession(claim.Session{Contexts: contexts, Server: server}),
-		Leases:  claim.NewKeeper(server, 1, slog.Int("run", 1)), Rows: 100, Abandoned: func() { b.abandoned.Add(1) },
+		Session: session, Leases: claim.NewKeeper(session), Rows: 100, Abandoned: func() { b.abandoned.Add(1) },
 	}
 	var rows []jobs.FutureJob
 	for i := range n {

@@ -74,11 +74,12 @@ func (s *Slot) enter() {
 	s.t.Helper()
 	s.Contexts = phase.New(context.WithoutCancel(s.t.Context()), 0)
 	s.t.Cleanup(s.End)
-	s.Session = claim.NewSession(claim.Session{
+	s.Session = &claim.Session{
 		Contexts: s.Contexts, Server: s.Server, Slot: noon, Entry: claim.Entry{Kind: "run"},
 		Token: claim.NewToken(), Runner: "test", Clock: func() any { return noon }, Jobs: new(row.Jobs),
-	})
-	s.Leases = claim.NewKeeper(s.Server, s.Session.Token, slog.Time("slot", noon))
+		Turn: make(chan struct{}, 1),
+	}
+	s.Leases = claim.NewKeeper(s.Session)
 	opened, list, err := s.Session.Open(1)
 	if err != nil || opened.State != "open" {
 		s.t.Fatalf("the slot is %s: %v", opened.State, err)

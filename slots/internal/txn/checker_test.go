@@ -40,7 +40,7 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 	b.exec(t, `create table public.written (entity_key text)`)
 	w := &record.Writer{Session: b.slot.Session, Now: b.slot.At}
 	records := record.New(w, record.Options{
-		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
+		Leases: b.slot.Leases, Writing: record.NewWriting(100), Moment: b.slot.Moment,
 		Count: func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) }, CountRefused: func(err error) { b.refuse = err },
 	})
 	c := b.slot.Claim(int64(rows))
