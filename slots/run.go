@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -101,7 +100,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		Contexts: n.ctx, Panics: panics, Page: r.cfg.Page, Most: sel.limit, Bounds: sel.bounds,
 		SharedWorkers:     permit.Semaphore(r.cfg.Shared.Workers),
 		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
-		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
+		NewLimit:          n.newLimit(),
 	})
 	n.records = record.New(&record.Writer{Session: n.session, Now: r.Now}, record.Options{
 		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
@@ -117,21 +116,15 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	return n
 }
 
-// newLimit returns what makes the limits of jobs. waits is for the locks of their permits.
-func (r *run) newLimit(waits *db.Advisory) func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
+// newLimit returns the function that makes the limits of jobs.
+func (r *run) newLimit() func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
+	o := permit.Options{
+		Server: &r.server, Contexts: r.ctx, Token: r.session.Token, Locks: db.NewAdvisory(&r.server, r.slot),
+	}
 	return func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
-		l := permit.NewLimit(
-			permit.Options{
-				Server: &r.server, Contexts: r.ctx, Token: r.session.Token,
-				Tried: func(lock string, got bool) {
-					if got {
-						waits.Got(lock)
-					} else {
-						waits.Wait(r.ctx.Work, lock, slog.String("permits_of", d.Name))
-					}
-				},
-			},
-			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, AtOnce: atOnce})
+		l := permit.NewLimit(o, permit.Rule{
+			Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, AtOnce: atOnce,
+		})
 		r.leases.Join(l)
 		return l
 	}

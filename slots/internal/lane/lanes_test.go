@@ -100,7 +100,8 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 			r.Register("job", jobs.Row(check), jobs.AtMost(1), jobs.LimitBy(func(j jobs.FutureJob) string { return j.EntityKey }))
 		}, func(o *Options) {
 			o.NewLimit = func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
-				return permit.NewLimit(permit.Options{Server: server, Contexts: o.Contexts, Token: token},
+				return permit.NewLimit(
+					permit.Options{Server: server, Contexts: o.Contexts, Token: token, Locks: db.NewAdvisory(server, time.Time{})},
 					permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, AtOnce: atOnce})
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -25,10 +26,8 @@ import (
 type Options struct {
 	*db.Server
 	*phase.Contexts
-	Token int64 // of the run, under which it holds permits
-	// Tried is called after an attempt to lock the permits of a job, with the lock's name. got is false
-	// if another session has the lock. Optional.
-	Tried func(lock string, got bool)
+	Token int64        // of the run, under which it holds permits
+	Locks *db.Advisory // for the locks of permits
 }
 
 // Rule bounds the checks of a job in all runs together.
@@ -209,16 +208,15 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 		asked = elapsed.Now() // before the statement: the permits cannot end earlier
 		return l.opts.Commit(l.opts.Work, &m)
 	})
-	locked := pg.IsLockTimeout(err)
-	if l.opts.Tried != nil && (err == nil || locked) {
-		l.opts.Tried(fmt.Sprint("prescient.permits ", l.rule.Job), !locked)
-	}
+	lock := fmt.Sprint("prescient.permits ", l.rule.Job)
 	switch {
-	case locked:
+	case pg.IsLockTimeout(err):
+		l.opts.Locks.Wait(l.opts.Work, lock, slog.String("permits_of", l.rule.Name))
 		return nil
 	case err != nil:
 		return fmt.Errorf("acquire permits of job %s, see AtMost: %w", l.rule.Name, err)
 	}
+	l.opts.Locks.Got(lock)
 	l.update(asked, wanted, got)
 	return nil
 }

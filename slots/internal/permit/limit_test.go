@@ -21,7 +21,8 @@ func limitOf(t *testing.T, pool *sqlx.DB, token int64) *Limit {
 	contexts := phase.New(t.Context(), 0)
 	t.Cleanup(contexts.End)
 	s := &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
-	return NewLimit(Options{Server: s, Contexts: contexts, Token: token}, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
+	o := Options{Server: s, Contexts: contexts, Token: token, Locks: db.NewAdvisory(s, time.Time{})}
+	return NewLimit(o, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
 }
 
 // obtain asks for permits of the empty key, and returns how many the run has then.
