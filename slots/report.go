@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
@@ -21,6 +20,7 @@ type report struct {
 	cfg     *Config
 	ctx     context.Context // of log lines
 	panics  *unit.Panics
+	known   *row.Jobs   // of the slot
 	telling *sync.Mutex // held while Progress is called
 
 	mu      sync.Mutex
@@ -55,9 +55,9 @@ func (r *report) soFar() Result {
 }
 
 // count adds a record to the result.
-func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*jobs.Definition) {
-	r.observe(recorded, known)
-	r.add(n, recorded, known)
+func (r *report) count(n row.Tally, recorded []row.Outcome) {
+	r.observe(recorded)
+	r.add(n, recorded)
 	if r.cfg.Progress == nil || n.Checked() == 0 {
 		return
 	}
@@ -66,13 +66,13 @@ func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*job
 	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
 
-func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]*jobs.Definition) {
+func (r *report) add(n row.Tally, recorded []row.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
 	for i := range recorded {
 		if o := &recorded[i]; o.IsFailure() {
-			r.result.addFailure(known[o.Number].Name, o)
+			r.result.addFailure(r.known.Name(o.Number), o)
 		}
 	}
 }
@@ -91,14 +91,14 @@ func (r *report) note(unknown string) {
 }
 
 // observe passes recorded outcomes to the observer. It merges neighbours that are alike.
-func (r *report) observe(outcomes []row.Outcome, known map[int64]*jobs.Definition) {
+func (r *report) observe(outcomes []row.Outcome) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {
 		return
 	}
 	var list []Recorded
 	for _, o := range outcomes {
 		entry := Recorded{
-			JobExec: known[o.Number].Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			JobExec: r.known.Name(o.Number), Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
 			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
 		}
 		if last := len(list) - 1; last >= 0 {

@@ -85,15 +85,15 @@ type run struct {
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
-	panics := unit.NewPanics(r.cfg.Logger)
+	panics, known := unit.NewPanics(r.cfg.Logger), new(row.Jobs)
 	n.report = &report{
-		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, telling: &sel.telling, result: Result{Slot: slot, Kind: sel.kind},
-		unknown: map[string]bool{},
+		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, known: known, telling: &sel.telling,
+		result: Result{Slot: slot, Kind: sel.kind}, unknown: map[string]bool{},
 	}
 	n.session = &claim.Session{
 		Contexts: n.ctx, Server: &r.server, Slot: slot, Token: claim.NewToken(), Runner: r.cfg.Name,
 		Entry: claim.Entry{Kind: string(sel.kind), ByHand: sel.byHand, Able: r.cfg.Workers},
-		Most:  sel.limit, Clock: r.replayed, Jobs: new(row.Jobs), Turn: sel.turn,
+		Most:  sel.limit, Clock: r.replayed, Jobs: known, Turn: sel.turn,
 	}
 	n.leases = claim.NewKeeper(n.session)
 	n.lanes = lane.New(lane.Options{
@@ -103,7 +103,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		NewLimit:          n.newLimit(),
 	})
 	n.records = record.New(&record.Writer{Session: n.session, Now: r.Now}, record.Options{
-		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
+		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.report.count, CountRefused: n.countRefused,
 	})
 	n.txns = &txn.Options{
 		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,
@@ -270,7 +270,7 @@ func (r *run) loop() (State, error) {
 			continue
 		}
 		if r.tasks.isBusy() || r.lanes.Waits(elapsed.Now()) {
-			if !r.wait() {
+			if !r.tasks.wait(r.ctx.Stop) {
 				_, err = r.takeOver()
 			}
 			idle = elapsed.Now()
@@ -287,10 +287,10 @@ func (r *run) loop() (State, error) {
 			} else if err == nil && (!r.stays(idle) || r.lanes.IsLimitReached()) {
 				return StateOpen, r.noteOrphans()
 			} else {
-				r.wait()
+				r.tasks.wait(r.ctx.Stop)
 			}
 		case r.lanes.IsPaused(elapsed.Now()) && !r.lanes.IsLimitReached(): // left, or again
-			r.wait()
+			r.tasks.wait(r.ctx.Stop)
 			err = r.findJobs()
 		case r.sel.skips || r.lanes.IsLimitReached():
 			return StateOpen, nil
@@ -353,17 +353,9 @@ func (r *run) stays(idle time.Time) bool {
 	return time.Since(idle) <= r.cfg.Lease || r.lanes.IsPaused(elapsed.Now())
 }
 
-// wait returns true if something has changed, and false if the run is stopped, or after idleEvery.
-func (r *run) wait() bool { return r.tasks.wait(r.ctx.Stop, idleEvery) }
-
 // moment returns the current moment, by which rows are judged.
 func (r *run) moment() guard.Moment {
 	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp && !r.sel.byHand}
-}
-
-// count takes what was recorded into the report.
-func (r *run) count(n row.Tally, recorded []row.Outcome) {
-	r.report.count(n, recorded, r.session.Jobs.All())
 }
 
 // countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.

@@ -77,12 +77,12 @@ func (t *tasks) changed() {
 	}
 }
 
-// wait returns true if something has changed, and false if ctx ends, or after limit.
-func (t *tasks) wait(ctx context.Context, limit time.Duration) bool {
+// wait returns true if something has changed, and false if ctx ends, or after idleEvery.
+func (t *tasks) wait(ctx context.Context) bool {
 	select {
 	case <-t.wake:
 		return true
-	case <-time.After(limit):
+	case <-time.After(idleEvery):
 	case <-ctx.Done():
 	}
 	return false
