@@ -1,6 +1,5 @@
 -- Locks the rows of a batch that no other transaction has locked, in id order. Rows that do not come back are gone.
--- Called by slots/internal/claim.Session.Busy.
--- Called by slots/internal/record.Writer.AddLock.
+-- Called by slots/internal/claim.Session.AddLock.
 with free as materialized (
     select id
     from prescient.future_job

@@ -17,29 +17,27 @@ import (
 // Claim claims the next rows of jobs, at most rows, and returns the jobs that have rows left. It returns nil if there
 // are no rows.
 func (s *Session) Claim(numbers []int64, rows int64) (c *Claim, left []int64, err error) {
-	c = new(Claim)
-	c, err = s.obtain(c, pg.ClaimRows, func(row *sql.Rows) error {
+	c, err = s.obtain(pg.ClaimRows, func(c *Claim, row *sql.Rows) error {
 		return row.Scan(&c.Jobs, &c.First, &c.Last, &c.Rows, (*pq.Int64Array)(&left))
 	}, pq.Int64Array(numbers), rows)
 	return c, left, err
 }
 
 // TakeOver takes over a claim whose lease has ended, or its rows of some jobs. It returns nil if there is none.
-func (s *Session) TakeOver(numbers []int64) (c *Claim, err error) {
-	c = new(Claim)
-	return s.obtain(c, pg.ClaimTakeOver, func(row *sql.Rows) error {
+func (s *Session) TakeOver(numbers []int64) (*Claim, error) {
+	return s.obtain(pg.ClaimTakeOver, func(c *Claim, row *sql.Rows) error {
 		return row.Scan(&c.Jobs, &c.First, &c.Last)
 	}, pq.Int64Array(numbers))
 }
 
 // obtain gets a claim under a lease. It asks for the same claim again if the reply is lost.
 func (s *Session) obtain(
-	c *Claim, stmt pg.Statement, scan func(row *sql.Rows) error, of ...any,
+	stmt pg.Statement, scan func(c *Claim, row *sql.Rows) error, of ...any,
 ) (*Claim, error) {
 	var m pg.Message
-	c.Lease = NewLease()
+	c := &Claim{Lease: NewLease()}
 	args := append([]any{s.Slot, s.Entry.Kind, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
-	m.Add(stmt.In(s.Server.Schema), args, scan)
+	m.Add(stmt.In(s.Server.Schema), args, func(row *sql.Rows) error { return scan(c, row) })
 	err := s.send(s.Stop, func() error {
 		c.Extend(elapsed.Now(), s.Server.Lease)
 		return s.Server.Commit(s.Work, &m)
@@ -124,21 +122,31 @@ func (s *Session) Remaining(ctx context.Context, number int64, ids []int64) (lef
 func (s *Session) Busy(c *Claim, ids []int64) (busy map[int64]bool, err error) {
 	var m pg.Message
 	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
-	args := []any{s.Slot, c.Jobs, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	_, busy = s.AddLock(&m, c.Jobs, ids)
+	err = s.send(c.Ctx, func() error {
+		clear(busy)
+		return s.Server.Commit(c.Ctx, &m)
+	})
+	return busy, err
+}
+
+// AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and busy with those that
+// another transaction has. ids are in order.
+func (s *Session) AddLock(m *pg.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
+	free, busy = map[int64]bool{}, map[int64]bool{}
+	args := []any{s.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
 	m.Add(pg.RowsLock.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		var id int64
 		var locked bool
 		err := row.Scan(&id, &locked)
-		if !locked {
+		if locked {
+			free[id] = true
+		} else {
 			busy[id] = true
 		}
 		return err
 	})
-	err = s.send(c.Ctx, func() error {
-		busy = map[int64]bool{}
-		return s.Server.Commit(c.Ctx, &m)
-	})
-	return busy, err
+	return free, busy
 }
 
 // InTurn calls fn when no claim or read has a connection. It returns an error if ctx or the run ends first.

@@ -374,7 +374,7 @@ func (r *Recorder) lockFree(
 		m.Add(pg.RowWait.In(r.Session.Server.Schema), []any{r.Session.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
 		m.Do(r.Session.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
 	}
-	free, busy = r.AddLock(&m, numbersOf(batch), row.IDs(batch))
+	free, busy = r.Session.AddLock(&m, numbersOf(batch), row.IDs(batch))
 	return free, busy, m.Send(r.Session.Work, tx)
 }
 

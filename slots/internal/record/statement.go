@@ -128,7 +128,7 @@ func (w *Writer) enqueuing(
 	m *pg.Message, outcomes []row.Outcome, send func(m *pg.Message) error,
 ) ([]row.Outcome, error) {
 	sortByID(outcomes)
-	there, _ := w.AddLock(m, numbersOf(outcomes), row.IDs(outcomes))
+	there, _ := w.Session.AddLock(m, numbersOf(outcomes), row.IDs(outcomes))
 	err := send(m)
 	*m = pg.Message{}
 	all := slices.Clone(outcomes)
@@ -298,25 +298,6 @@ func (w *Writer) addFailed(m *pg.Message, o *row.Outcome) {
 	})
 	args := []any{o.Number, next.EntityName, next.EntityKey, string(next.Payload), o.Verdict.Failed, entry}
 	m.Add(pg.PeriodicFailed.In(w.Session.Server.Schema), args, db.Nothing)
-}
-
-// AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and
-// busy with those that another transaction has.
-func (w *Writer) AddLock(m *pg.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
-	free, busy = map[int64]bool{}, map[int64]bool{}
-	args := []any{w.Session.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pg.RowsLock.In(w.Session.Server.Schema), args, func(row *sql.Rows) error {
-		var id int64
-		var locked bool
-		err := row.Scan(&id, &locked)
-		if locked {
-			free[id] = true
-		} else {
-			busy[id] = true
-		}
-		return err
-	})
-	return free, busy
 }
 
 // counts reads what a statement did.

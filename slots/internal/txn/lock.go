@@ -114,7 +114,7 @@ func (c *Checker) askRole(m *pg.Message, tx *transaction, u *unit.Unit) {
 // lockBatch splits off the rows that another transaction has locked.
 func (c *Checker) lockBatch(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain) error {
 	m := c.beginning(tx, u)
-	free, busy := c.Records.AddLock(m, pq.Int64Array{u.Number}, u.IDs())
+	free, busy := c.Records.Session.AddLock(m, pq.Int64Array{u.Number}, u.IDs())
 	if err := m.Send(ctx, tx.Tx); err != nil {
 		return err
 	}
