@@ -49,7 +49,7 @@ func (w *work) start(c *claim.Claim) {
 		slog.Time("slot", r.slot), slog.Int64("claim", w.Token),
 		slog.Any("jobs", r.session.Jobs.Names(w.Jobs)), slog.Int64("rows", w.Rows))
 	w.Begin(ctx, w.needs()...)
-	w.account = r.lanes.NewAccount(w.lanes[0], w.Rows, r.tasks.changed)
+	w.account = w.lanes[0].NewAccount(w.Rows, r.tasks.changed)
 	w.checker = txn.NewChecker(r.txns, c)
 	r.leases.Add(w.Lease)
 	r.tasks.start(w, func() {

@@ -135,7 +135,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s, _ := lanesOf(t, func(r *jobs.Registry) { r.Register("job", jobs.Row(check)) }, nil)
 	l, changes := s.Of(1), 0
-	a := s.NewAccount(l, 20, func() { changes++ })
+	a := l.NewAccount(20, func() { changes++ })
 	a.Read(20, 4000)
 	a.Started(12)
 	a.CountWaiting(500, 300)
