@@ -3,10 +3,8 @@ package slots
 import (
 	"cmp"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/record"
@@ -77,38 +75,4 @@ func (r *Runner) leavesAt() time.Time {
 		return soon
 	}
 	return at
-}
-
-// wait is the wait of a claim for locks or permits. The goroutine of the claim changes it.
-type wait struct {
-	db.RowWait
-	pause atomic.Pointer[pause] // the last one; nil: the claim has rows that have not been tried
-}
-
-// pause is that between two tries of the rows of a claim.
-type pause struct {
-	permits bool // rows wait for permits of a limit
-	// until is the local monotonic instant at which the try after it is over. Then a check runs, or another pause begins.
-	until time.Time
-}
-
-// triesFor is longer than a try of locked rows takes.
-const triesFor = record.PatientFor + time.Second
-
-func (w *wait) begin(lasts time.Duration, permits bool) {
-	w.pause.Store(&pause{permits, elapsed.Now().Add(lasts + triesFor)})
-}
-
-func (w *wait) end() { w.pause.Store(nil) }
-
-// goesOn reports whether the claim waits.
-func (w *wait) goesOn() bool {
-	p := w.pause.Load()
-	return p != nil && elapsed.Now().Before(p.until)
-}
-
-// isForLocks reports whether the claim waits for locks alone.
-func (w *wait) isForLocks() bool {
-	p := w.pause.Load()
-	return p != nil && !p.permits && elapsed.Now().Before(p.until)
 }

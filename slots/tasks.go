@@ -48,7 +48,9 @@ func (t *tasks) isBusy() bool { return len(t.list()) > 0 }
 
 // starts reports whether a claim has rows to start that wait for nothing but room.
 func (t *tasks) starts() bool {
-	return slices.ContainsFunc(t.list(), func(w *work) bool { return !w.wait.goesOn() && w.account.Unstarted() > 0 })
+	return slices.ContainsFunc(t.list(), func(w *work) bool {
+		return w.wait.current() == nil && w.account.Unstarted() > 0
+	})
 }
 
 // isLimited reports whether a claim has or wants permits of a limit.
@@ -59,7 +61,10 @@ func (t *tasks) isLimited() bool {
 // isLocked reports whether there are claims, and each of them waits for locks alone.
 func (t *tasks) isLocked() bool {
 	list := t.list()
-	return len(list) > 0 && !slices.ContainsFunc(list, func(w *work) bool { return !w.wait.isForLocks() })
+	return len(list) > 0 && !slices.ContainsFunc(list, func(w *work) bool {
+		p := w.wait.current()
+		return p == nil || p.permits
+	})
 }
 
 // join waits until no goroutine runs.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lib/pq"
-
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
@@ -84,7 +82,7 @@ func (w *work) do() {
 				return
 			}
 		default:
-			if !w.goesOn() {
+			if !slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff }) {
 				w.pause()
 			}
 			units, w.again = w.again, nil
@@ -112,7 +110,7 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 		}
 		return w.read()
 	}
-	w.wait.end()
+	w.wait.last.Store(nil)
 	w.readAt = rows.At
 	if rows.Cut {
 		w.last = record.GoOn
@@ -191,36 +189,6 @@ func (w *work) record(b round.Batch, more bool) error {
 	return err
 }
 
-// pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
-// no permits.
-func (w *work) pause() {
-	w.account.ReleaseAll()
-	w.releasePermits()
-	pause := w.wait.Pause()
-	if w.wait.IsLong() {
-		w.logHolder()
-	}
-	w.wait.begin(pause, slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }))
-	select {
-	case <-time.After(pause):
-		return
-	case <-w.run.ctx.Stop.Done():
-	case <-w.Ctx.Done():
-	}
-	w.last = record.GoOn // after one more try
-}
-
-// logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
-func (w *work) logHolder() {
-	r, ids := w.run, w.lockedRows()
-	_ = r.session.InTurn(w.Ctx, func() error {
-		names := r.session.Jobs.Names(w.Jobs)
-		holder, mends := w.wait.LogHolder(w.Ctx, &r.server, r.slot, w.Jobs, names, ids)
-		r.report.hold(len(ids), names, holder, mends)
-		return nil
-	})
-}
-
 // drop releases what the claim has in memory.
 func (w *work) drop() {
 	w.Release()
@@ -265,84 +233,3 @@ func (w *work) isOver() bool { return w.Done || w.last == record.GoOn || w.Ctx.E
 
 // isEmpty reports whether no row that was read waits for a lock or a permit.
 func (w *work) isEmpty() bool { return len(w.again)+len(w.locked) == 0 }
-
-// goesOn reports whether a unit of the claim waits for nothing.
-func (w *work) goesOn() bool {
-	return slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff })
-}
-
-// postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has
-// locked, and returns the other units. It does so only in a slot that an earlier run has left: that may have called the
-// function already, without a record, and the next run would call it again. A check with a transaction finds the lock
-// itself.
-func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
-	var ids []int64
-	for _, u := range units {
-		if u.Verdict == nil && !u.Def.InTx() {
-			ids = append(ids, u.IDs()...)
-		}
-	}
-	if !w.run.sel.leftBefore || len(ids) == 0 {
-		return units, nil
-	}
-	slices.Sort(ids)
-	busy, err := w.run.session.Busy(w.Claim, ids)
-	for _, u := range units {
-		locked, rest := (*unit.Unit)(nil), u
-		if u.Verdict == nil && !u.Def.InTx() {
-			locked, rest = u.SplitBusy(busy)
-		}
-		if locked != nil {
-			w.postpone([]*unit.Unit{locked})
-			w.account.AddLocked(locked.Bytes())
-		}
-		if rest != nil {
-			free = append(free, rest)
-		}
-	}
-	return free, err
-}
-
-// postpone keeps units for a later try.
-func (w *work) postpone(units []*unit.Unit) {
-	w.again = append(w.again, units...)
-	for _, u := range units {
-		for _, id := range u.Claimed() {
-			w.Postpone(id)
-		}
-	}
-}
-
-// postponeLocked keeps outcomes, whose rows another transaction has locked.
-func (w *work) postponeLocked(locked []row.Outcome) {
-	for _, o := range locked {
-		w.Postpone(o.ID)
-	}
-	w.locked = append(w.locked, locked...)
-	w.account.AddLocked(row.Size(locked))
-}
-
-// countWaiting counts the bytes of the rows of a claim that wait.
-func (w *work) countWaiting() {
-	locked, parked := row.Size(w.locked), int64(0)
-	for _, u := range w.again {
-		if u.Waited {
-			locked += u.Bytes()
-		} else {
-			parked += u.Bytes()
-		}
-	}
-	w.account.CountWaiting(locked, parked)
-}
-
-// lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
-func (w *work) lockedRows() pq.Int64Array {
-	ids := pq.Int64Array(row.IDs(w.locked))
-	for _, u := range w.again {
-		if u.Waited { // else it waits for a permit
-			ids = append(ids, u.Claimed()...)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}

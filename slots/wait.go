@@ -1,0 +1,148 @@
+package slots
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/unit"
+)
+
+// wait is the wait of a claim for locks or permits. The goroutine of the claim changes it.
+type wait struct {
+	db.RowWait
+	last atomic.Pointer[pause] // nil: the claim has rows that have not been tried
+}
+
+// pause is that between two tries of the rows of a claim.
+type pause struct {
+	permits bool // rows wait for permits of a limit
+	// until is the local monotonic instant at which the try after it is over. Then a check runs, or another pause begins.
+	until time.Time
+}
+
+// triesFor is longer than a try of locked rows takes.
+const triesFor = record.PatientFor + time.Second
+
+// current returns the pause that goes on. Nil: the claim does not wait.
+func (w *wait) current() *pause {
+	if p := w.last.Load(); p != nil && elapsed.Now().Before(p.until) {
+		return p
+	}
+	return nil
+}
+
+// postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has
+// locked, and returns the other units. It does so only in a slot that an earlier run has left: that may have called the
+// function already, without a record, and the next run would call it again. A check with a transaction finds the lock
+// itself.
+func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
+	var ids []int64
+	for _, u := range units {
+		if u.Verdict == nil && !u.Def.InTx() {
+			ids = append(ids, u.IDs()...)
+		}
+	}
+	if !w.run.sel.leftBefore || len(ids) == 0 {
+		return units, nil
+	}
+	slices.Sort(ids)
+	busy, err := w.run.session.Busy(w.Claim, ids)
+	for _, u := range units {
+		locked, rest := (*unit.Unit)(nil), u
+		if u.Verdict == nil && !u.Def.InTx() {
+			locked, rest = u.SplitBusy(busy)
+		}
+		if locked != nil {
+			w.postpone([]*unit.Unit{locked})
+			w.account.AddLocked(locked.Bytes())
+		}
+		if rest != nil {
+			free = append(free, rest)
+		}
+	}
+	return free, err
+}
+
+// postpone keeps units for a later try.
+func (w *work) postpone(units []*unit.Unit) {
+	w.again = append(w.again, units...)
+	for _, u := range units {
+		for _, id := range u.Claimed() {
+			w.Postpone(id)
+		}
+	}
+}
+
+// postponeLocked keeps outcomes, whose rows another transaction has locked.
+func (w *work) postponeLocked(locked []row.Outcome) {
+	for _, o := range locked {
+		w.Postpone(o.ID)
+	}
+	w.locked = append(w.locked, locked...)
+	w.account.AddLocked(row.Size(locked))
+}
+
+// countWaiting counts the bytes of the rows of a claim that wait.
+func (w *work) countWaiting() {
+	locked, parked := row.Size(w.locked), int64(0)
+	for _, u := range w.again {
+		if u.Waited {
+			locked += u.Bytes()
+		} else {
+			parked += u.Bytes()
+		}
+	}
+	w.account.CountWaiting(locked, parked)
+}
+
+// lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
+func (w *work) lockedRows() pq.Int64Array {
+	ids := pq.Int64Array(row.IDs(w.locked))
+	for _, u := range w.again {
+		if u.Waited { // else it waits for a permit
+			ids = append(ids, u.Claimed()...)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
+// no permits.
+func (w *work) pause() {
+	w.account.ReleaseAll()
+	w.releasePermits()
+	lasts := w.wait.Pause()
+	if w.wait.IsLong() {
+		w.logHolder()
+	}
+	w.wait.last.Store(&pause{
+		permits: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }),
+		until:   elapsed.Now().Add(lasts + triesFor),
+	})
+	select {
+	case <-time.After(lasts):
+		return
+	case <-w.run.ctx.Stop.Done():
+	case <-w.Ctx.Done():
+	}
+	w.last = record.GoOn // after one more try
+}
+
+// logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
+func (w *work) logHolder() {
+	r, ids := w.run, w.lockedRows()
+	_ = r.session.InTurn(w.Ctx, func() error {
+		names := r.session.Jobs.Names(w.Jobs)
+		holder, mends := w.wait.LogHolder(w.Ctx, &r.server, r.slot, w.Jobs, names, ids)
+		r.report.hold(len(ids), names, holder, mends)
+		return nil
+	})
+}
