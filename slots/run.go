@@ -106,7 +106,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.report.count, CountRefused: n.countRefused,
 	})
 	n.txns = &txn.Options{
-		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,
+		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace,
 		Groups: db.NewAdvisory(&r.server, slot), Panics: panics,
 	}
 	n.calls = &round.Caller{

@@ -63,7 +63,7 @@ func (w *RowWait) LogHolder(
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
 	}
 	var told pg.Message
-	told.Add(pg.SlotWaitedFor.In(s.Schema), []any{slot, holder}, func(*sql.Rows) error { return nil })
+	told.Add(pg.SlotWaitedFor.In(s.Schema), []any{slot, holder}, Nothing)
 	if err := s.Commit(ctx, &told); err != nil {
 		s.Logger.WarnContext(ctx, "the ledger does not say which lock the slot waits for", "error", err)
 	}

@@ -10,8 +10,10 @@ type Semaphore chan struct{}
 
 // Acquire waits for room. It returns false if one of the contexts ends first.
 func (s Semaphore) Acquire(a, b context.Context) bool {
-	if s.TryAcquire() {
+	select {
+	case s <- struct{}{}:
 		return true
+	default:
 	}
 	select {
 	case s <- struct{}{}:
@@ -20,16 +22,6 @@ func (s Semaphore) Acquire(a, b context.Context) bool {
 	case <-b.Done():
 	}
 	return false
-}
-
-// TryAcquire acquires it if there is room. It does not wait.
-func (s Semaphore) TryAcquire() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
 }
 
 // Release makes room.

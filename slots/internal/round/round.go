@@ -235,7 +235,7 @@ func (rd *Round) watch(over <-chan struct{}) {
 // their rows count as failed.
 func (rd *Round) abandonOverdue() {
 	for _, u := range rd.results.calls() {
-		most := unit.Most(u.Def.Timeout, rd.Grace)
+		most := u.MayTake(rd.Grace)
 		if !u.Watch.Abandon(most) {
 			continue
 		}

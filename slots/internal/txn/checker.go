@@ -29,9 +29,8 @@ type Options struct {
 	*db.Server
 	*phase.Contexts
 	Records *record.Recorder
-	Grace   time.Duration       // how long a check may ignore its timeout
-	Moment  func() guard.Moment // returns the current moment, by which rows are judged
-	Groups  *db.Advisory        // for the locks of groups
+	Grace   time.Duration // how long a check may ignore its timeout
+	Groups  *db.Advisory  // for the locks of groups
 	Panics  *unit.Panics
 }
 
@@ -98,7 +97,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	if !waits.Stop() || !c.claim.IsValid() || c.Stop.Err() != nil {
 		return c.postpone(open, u, ch, ErrAgain)
 	}
-	moment := c.Moment()
+	moment := c.Records.Moment()
 	u.Brief(moment)
 	u.Watch.Start()
 	ctx.Restart(u.Watch.Began().Add(u.Def.Timeout))
@@ -126,7 +125,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	if len(u.Rows) == 0 {
 		return ErrRecorded // with their own calls
 	}
-	outcomes := u.Outcomes(ctx, c.Moment(), results, nil, time.Since(u.Watch.Began()), c.Panics)
+	outcomes := u.Outcomes(ctx, c.Records.Moment(), results, nil, time.Since(u.Watch.Began()), c.Panics)
 	return c.commit(ctx, tx, u, ch, outcomes)
 }
 

@@ -45,7 +45,7 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 	})
 	c := b.slot.Claim(int64(rows))
 	b.Checker = NewChecker(&Options{
-		Server: b.slot.Server, Contexts: b.slot.Contexts, Records: records, Grace: time.Second, Moment: b.slot.Moment,
+		Server: b.slot.Server, Contexts: b.slot.Contexts, Records: records, Grace: time.Second,
 		Groups: db.NewAdvisory(b.slot.Server, b.slot.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
 	}, c)
 	list := b.slot.Read(c)

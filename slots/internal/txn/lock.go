@@ -84,7 +84,7 @@ func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) er
 // beginning returns the message that begins the transaction of a check of many rows.
 func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pg.Message {
 	var m pg.Message
-	m.Do(c.Settings(unit.Most(u.Def.Timeout, c.Grace), db.LockTimeout))
+	m.Do(c.Settings(u.MayTake(c.Grace), db.LockTimeout))
 	m.Do(record.NameSession(c.claim.Token))
 	m.Do(record.NameActor(u.Def.Name))
 	c.askRole(&m, tx, u)
@@ -97,7 +97,7 @@ func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration
 	var m pg.Message
 	c.Unhurried(&m, wait)
 	values := pg.Composite{c.Records.Session.Slot, u.Number, u.Rows[0].ID, patient}
-	values = append(values, record.OfRow(c.claim.Token, wait, unit.Most(u.Def.Timeout, c.Grace))...)
+	values = append(values, record.OfRow(c.claim.Token, wait, u.MayTake(c.Grace))...)
 	values = append(values, record.Actor(u.Def.Name))
 	c.askRole(&m, tx, u)
 	m.Add(pg.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })

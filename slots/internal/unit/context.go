@@ -3,7 +3,6 @@ package unit
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -16,11 +15,6 @@ var (
 	ErrIgnored = errors.New("the check went on and was abandoned")
 	ErrGoexit  = errors.New("the check called runtime.Goexit")
 )
-
-// Most returns how long a function may take before it is abandoned. The timeout may be the longest duration.
-func Most(timeout, grace time.Duration) time.Duration {
-	return timeout + min(grace, math.MaxInt64-timeout)
-}
 
 // Context is the context of a check. It ends with its parent, at the job's timeout, and after the check.
 // It sets no timer until the function waits for it: most checks never do, and a timer is a third of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -55,11 +56,16 @@ func (u *Unit) Size() int64 {
 	return int64(len(u.Rows))
 }
 
-// bytesOfUnit is about how many bytes a unit takes without its rows.
-const bytesOfUnit = 1000
-
 // IsAlone reports whether the row was left to a call of its own, which may take long.
 func (u *Unit) IsAlone() bool { return u.SplitOff && len(u.Rows) == 1 }
+
+// MayTake returns how long the function may take before it is abandoned. The timeout may be the longest duration.
+func (u *Unit) MayTake(grace time.Duration) time.Duration {
+	return u.Def.Timeout + min(grace, math.MaxInt64-u.Def.Timeout)
+}
+
+// bytesOfUnit is about how many bytes a unit takes without its rows.
+const bytesOfUnit = 1000
 
 // Bytes returns about how many bytes the unit takes while it waits.
 func (u *Unit) Bytes() int64 {
