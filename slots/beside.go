@@ -52,7 +52,7 @@ func (l *lull) look(r *run) error {
 	l.since = cmp.Or(l.since, now)
 	// A job with a limit goes through the slots in order, because the permits are those of a run.
 	if limited := r.tasks.isLimited() || r.lanes.IsPaused(now); !limited || now.Sub(l.since) >= patience {
-		r.sel.started()
+		r.sel.letNext()
 	}
 	if !r.tasks.isLocked() {
 		l.locked = time.Time{}

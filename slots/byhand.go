@@ -12,7 +12,7 @@ import (
 // runner holds stays with that runner. While other runners work on the slot, it may leave the row to catch-up.
 func (r *Runner) RunJob(ctx context.Context, slot time.Time, job string) (Result, error) {
 	return r.run(ctx, slot.UTC(), selection{
-		kind: KindCatchUp, job: job, byHand: true, judge: check, beside: newBeside(&r.cfg), started: func() {},
+		kind: KindCatchUp, job: job, byHand: true, judge: check, beside: newBeside(&r.cfg), letNext: func() {},
 		leftBefore: true,
 	})
 }

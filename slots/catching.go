@@ -96,13 +96,13 @@ func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 &
 
 // begin begins the run of a slot, and returns when the next one may begin.
 func (w *catching) begin(s ending) {
-	sel, started := w.sel, make(chan struct{})
+	sel, next := w.sel, make(chan struct{})
 	sel.leftBefore = s.second || s.State != StateMissed
-	sel.started = sync.OnceFunc(func() { close(started) })
+	sel.letNext = sync.OnceFunc(func() { close(next) })
 	w.going++
 	go func() {
 		result, err := w.run(w.ctx, s.Slot, sel)
-		sel.started()
+		sel.letNext()
 		s.taken, s.err = result.Checked+result.Yielded+result.Refused, err
 		if s.second {
 			result = s.result.plus(result)
@@ -112,8 +112,8 @@ func (w *catching) begin(s ending) {
 	}()
 	for waits := true; waits || w.going >= w.atOnce(); {
 		select {
-		case <-started:
-			waits, started = false, nil
+		case <-next:
+			waits, next = false, nil
 		case s := <-w.ended:
 			w.take(s)
 		}

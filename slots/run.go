@@ -47,7 +47,7 @@ type selection struct {
 	judge  judge
 
 	*beside
-	started    func() // is called when the run has nothing to start, maybe again and again
+	letNext    func() // lets the next slot begin: the run has nothing to start. Maybe called again and again
 	untilNext  bool   // the run waits for locks until shortly before the next slot
 	leftBefore bool   // another run has left the slot, and may have called functions without a record
 }

@@ -43,7 +43,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			}
 		}
 		result, err := r.run(ctx, slot, selection{
-			kind: KindRun, judge: check, beside: newBeside(&r.cfg), started: func() {}, untilNext: !r.cfg.LeaveLocked,
+			kind: KindRun, judge: check, beside: newBeside(&r.cfg), letNext: func() {}, untilNext: !r.cfg.LeaveLocked,
 		})
 		early, ok := errors.AsType[earlyError](err)
 		if !ok || early.ahead > max(r.cfg.Early, defaultEarly) {
@@ -90,12 +90,12 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		if !turns.Acquire(ctx, ctx) {
 			return Result{Slot: slot, Kind: sel.kind}, ErrStopped
 		}
-		next := sel.started
-		sel.started = sync.OnceFunc(func() {
+		next := sel.letNext
+		sel.letNext = sync.OnceFunc(func() {
 			turns.Release()
 			next()
 		})
-		defer sel.started()
+		defer sel.letNext()
 	}
 	started := elapsed.Now()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",

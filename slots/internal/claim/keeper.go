@@ -128,7 +128,7 @@ func (k *Keeper) Beat(ctx context.Context) {
 			beat()
 		case <-look:
 			for _, l := range k.list() {
-				k.Expired(l)
+				k.LoseExpired(l)
 			}
 		case <-ctx.Done():
 			return
@@ -137,7 +137,7 @@ func (k *Keeper) Beat(ctx context.Context) {
 }
 
 // renew renews the leases once, if the database answers. A lease that another runner has taken over is
-// lost. If the database never answers, Expired drops the leases. It also drops a lease that needs a
+// lost. If the database never answers, LoseExpired drops the leases. It also drops a lease that needs a
 // right that was lost.
 func (k *Keeper) renew(ctx context.Context) bool {
 	leases := k.list()
@@ -191,10 +191,10 @@ func (k *Keeper) succeeded() {
 	k.failing = false
 }
 
-// Expired drops a lease shortly before it can end, and reports whether it did. It measures the time on
+// LoseExpired drops a lease shortly before it can end, and reports whether it did. It measures the time on
 // the local monotonic clock, so a lease also ends if the network is dead or the process was stopped for
 // a while.
-func (k *Keeper) Expired(l *Lease) bool {
+func (k *Keeper) LoseExpired(l *Lease) bool {
 	late := l.endsBefore(elapsed.Now().Add(k.server.Lease / 10))
 	if late {
 		k.Lose(l)

@@ -62,9 +62,9 @@ func (l *Lease) Begin(ctx context.Context, needs ...Requirement) {
 // Release ends Ctx.
 func (l *Lease) Release() { l.cancel(nil) }
 
-// Ending notes whether the record that ends the lease is on its way. Then the lease is not lost if a
+// SetEnding notes whether the record that ends the lease is on its way. Then the lease is not lost if a
 // heartbeat does not find it.
-func (l *Lease) Ending(is bool) { l.ending.Store(is) }
+func (l *Lease) SetEnding(is bool) { l.ending.Store(is) }
 
 // IsEnding reports whether the record that ends the lease is on its way.
 func (l *Lease) IsEnding() bool { return l.ending.Load() }

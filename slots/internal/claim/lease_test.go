@@ -39,7 +39,7 @@ func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
 			l.Begin(t.Context(), until(elapsed.Now().Add(test.with)))
 			defer l.Release()
 			k.Add(l)
-			if lost := k.Expired(l); lost != test.lost || errors.Is(context.Cause(l.Ctx), ErrLost) != test.lost || len(k.list()) == 1 == test.lost {
+			if lost := k.LoseExpired(l); lost != test.lost || errors.Is(context.Cause(l.Ctx), ErrLost) != test.lost || len(k.list()) == 1 == test.lost {
 				t.Errorf("expired %t, want %t; the cause is %v, and %d leases are held", lost, test.lost, context.Cause(l.Ctx), len(k.list()))
 			}
 			k.Lose(l) // once is enough

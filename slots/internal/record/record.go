@@ -119,7 +119,8 @@ func (r *Recorder) recordUnlocked(c *claim.Claim, batch []row.Outcome, then Then
 	var n row.Tally
 	var end string
 	m.Do(r.Session.Server.WaitForLocks(db.LockTimeout))
-	r.Add(&m, c.Token, batch, &n)
+	m.Do(pg.SlotIndexOnly.In(r.Session.Server.Schema))
+	r.statements(&m, c.Token, batch, &n)
 	m.Do(r.Session.Server.WaitForLocks(db.OwnTimeout))
 	part := r.NextPart()
 	fence := []any{r.Session.Slot, c.Token, part, ends, r.movesTo(batch)}
@@ -133,7 +134,7 @@ func (r *Recorder) recordUnlocked(c *claim.Claim, batch []row.Outcome, then Then
 		})
 	}
 	if ends {
-		c.Ending(true)
+		c.SetEnding(true)
 	}
 	err := r.commitOnce(c, part, &m, &n, row.Expected(batch))
 	switch {
@@ -141,7 +142,7 @@ func (r *Recorder) recordUnlocked(c *claim.Claim, batch []row.Outcome, then Then
 		r.Leases.Lose(c.Lease)
 		return nil
 	case err != nil:
-		c.Ending(false)
+		c.SetEnding(false)
 		return err
 	}
 	c.Done = ends

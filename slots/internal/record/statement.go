@@ -67,13 +67,6 @@ func session(token int64) string { return "prescient claim " + strconv.FormatInt
 // few is how many rows are recorded one by one: planning a statement for many of them costs more.
 const few = 8
 
-// Add adds the statements that record outcomes, which are in the order of their ids, and count in n
-// what they did.
-func (w *Writer) Add(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
-	m.Do(pg.SlotIndexOnly.In(w.Session.Server.Schema))
-	w.statements(m, token, batch, n)
-}
-
 // MaxMessage bounds the outcomes that a message records, in bytes.
 const MaxMessage = 16 << 20
 
@@ -163,6 +156,8 @@ func (w *Writer) AddLocked(
 	return nil
 }
 
+// statements adds the statements that record outcomes, which are in the order of their ids, and count in n what they
+// did.
 func (w *Writer) statements(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	if len(batch) <= few {
 		for i := range batch {

@@ -102,7 +102,7 @@ func (rd *Round) checkMany(q *queue) {
 // next begins the call of the next unit of a queue, and returns the unit. It returns nil if the queue is empty, if the
 // run is stopped, or if the unit may not follow the check before it in a chain.
 func (rd *Round) next(q *queue, before *unit.Unit) *unit.Unit {
-	rd.Leases.Expired(rd.Lease) // ends the context of the claim if it is
+	rd.Leases.LoseExpired(rd.Lease)
 	u := q.take(before)
 	if u == nil || !rd.results.open(u, q) {
 		return nil
@@ -163,7 +163,8 @@ func (rd *Round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 			chain.Permit.GiveBack()
 			return rd.results.settle(u, nil), false
 		}
-		if !chain.Permit.Renew(rd.Lease.Ctx) || rd.Leases.Expired(rd.Lease) || rd.Stop.Err() != nil { // the look took time
+		// The look took time.
+		if !chain.Permit.Renew(rd.Lease.Ctx) || rd.Leases.LoseExpired(rd.Lease) || rd.Stop.Err() != nil {
 			return rd.results.yield(u), false
 		}
 		u.Brief(rd.Moment())
