@@ -21,7 +21,8 @@ type beside struct {
 
 func newBeside(c *Config) *beside {
 	return &beside{
-		bounds: lane.NewBounds(c.Workers, c.Connections), writing: record.NewWriting(c.Page), turn: make(chan struct{}, 1),
+		bounds:  lane.NewBounds(c.Workers, c.Connections, c.Shared.Workers, c.Shared.Connections),
+		writing: record.NewWriting(c.Page), turn: make(chan struct{}, 1),
 	}
 }
 

@@ -98,9 +98,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	n.leases = claim.NewKeeper(n.session)
 	n.lanes = lane.New(lane.Options{
 		Contexts: n.ctx, Panics: panics, Page: r.cfg.Page, Most: sel.limit, Bounds: sel.bounds,
-		SharedWorkers:     permit.Semaphore(r.cfg.Shared.Workers),
-		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
-		NewLimit:          n.newLimit(),
+		NewLimit: n.newLimit(),
 	})
 	n.records = record.New(&record.Writer{Session: n.session, Now: r.Now}, record.Options{
 		Leases: n.leases, Writing: sel.writing, Moment: n.moment, Count: n.report.count, CountRefused: n.countRefused,

@@ -4,7 +4,6 @@ package lane
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/prescient-go/prescient/jobs"
@@ -21,8 +20,6 @@ type Options struct {
 	Page   int     // rows of a claim at most
 	Most   int64   // rows that the run may take; 0: no limit
 	Bounds *Bounds // shared with the other runs of a catch-up
-	// SharedWorkers and SharedConnections bound the checks of several runs. Optional.
-	SharedWorkers, SharedConnections permit.Semaphore
 	// NewLimit returns the limit of a job. atOnce is how many checks of the job this run can do at once.
 	NewLimit func(number int64, d *jobs.Definition, atOnce int) *permit.Limit
 }
@@ -70,75 +67,13 @@ func (s *Lanes) lane(number int64, d *jobs.Definition) *Lane {
 	if i := slices.IndexFunc(s.list, func(l *Lane) bool { return l.key == key }); i >= 0 {
 		return s.list[i]
 	}
-	l := &Lane{lanes: s, key: key, Job: d, Spec: s.spec(d), semaphores: s.semaphores(d)}
+	l := &Lane{lanes: s, key: key, Job: d, Spec: s.Bounds.spec(d), semaphores: s.Bounds.semaphores(d)}
 	if d.Limited() {
 		l.Limit = s.NewLimit(number, d, l.AtOnce)
 	}
 	l.Load.Size.Store(l.firstSize(s.Page))
 	s.add(l)
 	return l
-}
-
-func (s *Lanes) spec(d *jobs.Definition) Spec {
-	spec := Spec{
-		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), AtOnce: cap(s.Bounds.workers), Needs: Workers,
-		Scarce: s.scarce(d),
-	}
-	if d.Concurrency > 0 {
-		spec.AtOnce = min(spec.AtOnce, d.Concurrency)
-	}
-	if d.InTx() {
-		spec.AtOnce = min(spec.AtOnce, cap(s.Bounds.connections))
-		spec.Needs |= Connections
-	}
-	return spec
-}
-
-// semaphores returns what the checks of a job wait for, in this order.
-func (s *Lanes) semaphores(d *jobs.Definition) (list []permit.Semaphore) {
-	if d.Concurrency > 0 {
-		list = append(list, s.Bounds.ofLane(d))
-	}
-	if d.InTx() {
-		list = append(list, s.Bounds.connections)
-	}
-	list = append(list, s.Bounds.workers)
-	if s.SharedConnections != nil && d.InTx() {
-		list = append(list, s.SharedConnections)
-	}
-	if s.SharedWorkers != nil {
-		list = append(list, s.SharedWorkers)
-	}
-	return list
-}
-
-// scarce returns the bounds on all jobs, workers or connections, that the checks of a job reach first. It returns 0 if
-// the job's own limit is tighter.
-func (s *Lanes) scarce(d *jobs.Definition) (scarce Bound) {
-	if d.Limited() {
-		return 0
-	}
-	workers, connections := cap(s.Bounds.workers), math.MaxInt
-	if s.SharedWorkers != nil {
-		workers = min(workers, cap(s.SharedWorkers))
-	}
-	if d.InTx() {
-		connections = cap(s.Bounds.connections)
-		if s.SharedConnections != nil {
-			connections = min(connections, cap(s.SharedConnections))
-		}
-	}
-	least := min(workers, connections)
-	if d.Concurrency > 0 {
-		least = min(least, d.Concurrency)
-	}
-	if workers == least {
-		scarce |= Workers
-	}
-	if connections == least {
-		scarce |= Connections
-	}
-	return scarce
 }
 
 // keyOf returns what the jobs of a lane have in common with a job.

@@ -30,7 +30,7 @@ func lanesOf(t *testing.T, register func(r *jobs.Registry), change func(o *Optio
 	contexts := phase.New(t.Context(), 0)
 	t.Cleanup(contexts.End)
 	o := Options{
-		Contexts: contexts, Panics: unit.NewPanics(slog.New(slog.DiscardHandler)), Bounds: NewBounds(8, 4), Page: 100,
+		Contexts: contexts, Panics: unit.NewPanics(slog.New(slog.DiscardHandler)), Bounds: NewBounds(8, 4, nil, nil), Page: 100,
 		NewLimit: func(int64, *jobs.Definition, int) *permit.Limit { return new(permit.Limit) },
 	}
 	if change != nil {
