@@ -203,9 +203,9 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: pg.MostMissed}
 	var m pg.Message
 	var filled int64
-	m.Do(pg.SlotIndexOnly.In(r.schema))
+	m.Do(pg.SlotIndexOnly.In(r.server.Schema))
 	if c.DryRun {
-		m.Add(pg.LedgerGaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
+		m.Add(pg.LedgerGaps.In(r.server.Schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
 	} else {
 		var err error
 		if since, filled, err = r.fill(ctx, since, grid.Earlier(until, current)); err != nil {
@@ -226,7 +226,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 
 // find carries out a search, at the end of a message.
 func (r *Runner) find(ctx context.Context, m *pg.Message, f *search) error {
-	m.Add(pg.PastSlots.In(r.schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
+	m.Add(pg.PastSlots.In(r.server.Schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
 		var m MissedSlot
 		err := row.Scan(&m.Slot, &m.State, &f.all, &f.missed)
 		m.Slot = m.Slot.UTC()
@@ -266,7 +266,7 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 	for ; until.Sub(since) > step; since = since.Add(step) {
 		var m pg.Message
 		var n int64
-		m.Do(pg.SlotIndexOnly.In(r.schema))
+		m.Do(pg.SlotIndexOnly.In(r.server.Schema))
 		r.addFill(&m, since, since.Add(step), &n)
 		if err := r.sendFind(ctx, &m, func() {}); err != nil {
 			return since, empty, err
@@ -278,7 +278,7 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 
 // addFill adds the statement that records the missed slots without rows in a range, and counts them in empty.
 func (r *Runner) addFill(m *pg.Message, since, until time.Time, empty *int64) {
-	m.Add(pg.LedgerFill.In(r.schema), []any{since, until, r.replayed()}, countSlots(empty))
+	m.Add(pg.LedgerFill.In(r.server.Schema), []any{since, until, r.replayed()}, countSlots(empty))
 }
 
 // countSlots reads the number of slots. It skips the first and the last slot of the row.
@@ -311,7 +311,7 @@ func (r *Runner) eachMissed(ctx context.Context, f search) iter.Seq2[MissedSlot,
 			}
 			f.most, f.until = searchAtOnce, grid.Earlier(end, f.since.Add(searchAtOnce*r.Grid().Width()))
 			var m pg.Message
-			m.Do(pg.SlotIndexOnly.In(r.schema))
+			m.Do(pg.SlotIndexOnly.In(r.server.Schema))
 			if err := r.find(ctx, &m, &f); err != nil {
 				yield(MissedSlot{}, err)
 				return

@@ -109,7 +109,6 @@ const maxRunnerName = 200
 // so a long-lived process creates one for every slot.
 type Runner struct {
 	cfg     Config
-	schema  pgsql.Schema
 	server  db.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
@@ -176,11 +175,10 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, schema: schema, setting: setting}
-	r.server = db.Server{
+	r := &Runner{cfg: cfg, setting: setting, server: db.Server{
 		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
-	}
+	}}
 	if err := r.register(ctx, pg.IsRetryable); err != nil {
 		return nil, err
 	}
@@ -218,7 +216,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 	numbers := map[string]int64{}
 	var m pg.Message
 	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules()}
-	m.Add(pg.JobRegister.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pg.JobRegister.In(r.server.Schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)
@@ -247,7 +245,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 // the partitions.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pg.Message
-	m.Do(pg.HistoryMonths.In(r.schema))
+	m.Do(pg.HistoryMonths.In(r.server.Schema))
 	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pg.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "no partition of history could be made ahead; rows go to its default partition",
