@@ -25,15 +25,15 @@ type catching struct {
 	caught *Caught
 
 	going  int // slots that are being run
-	ended  chan ending
-	again  []ending   // slots with locked rows, to run once more
+	ended  chan slotRun
+	again  []slotRun  // slots with locked rows, to run once more
 	errs   slotErrors // of slots, without those of locked rows
-	left   slotErrors // of locked rows
+	locked slotErrors // of locked rows
 	failed error      // of a run; the others are stopped
 }
 
-// ending is a slot whose run begins or ends.
-type ending struct {
+// slotRun is the run of a slot, which goes on or has ended.
+type slotRun struct {
 	MissedSlot
 	nth    int    // of the slots of the catch-up
 	second bool   // it is run once more
@@ -43,7 +43,7 @@ type ending struct {
 }
 
 func newCatching(ctx context.Context, r *Runner, c CatchUp, sel selection, caught *Caught) *catching {
-	w := &catching{Runner: r, asked: c, sel: sel, caught: caught, ended: make(chan ending)}
+	w := &catching{Runner: r, asked: c, sel: sel, caught: caught, ended: make(chan slotRun)}
 	w.ctx, w.stop = context.WithCancel(ctx)
 	return w
 }
@@ -72,7 +72,7 @@ func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
 		if w.asked.Each != nil {
 			w.asked.Each(missed)
 		}
-		w.begin(ending{MissedSlot: missed, nth: nth})
+		w.begin(slotRun{MissedSlot: missed, nth: nth})
 		nth++
 	}
 	w.join()
@@ -84,18 +84,18 @@ func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
 		}
 	}
 	w.join()
-	other, left := errors.Join(w.errs.join(), w.failed), w.left.join()
-	if other != nil && left != nil {
-		return fmt.Errorf("%w\n%v", other, left) //nolint:errorlint // ErrLocked says that nothing else went wrong
+	other, locked := errors.Join(w.errs.join(), w.failed), w.locked.join()
+	if other != nil && locked != nil {
+		return fmt.Errorf("%w\n%v", other, locked) //nolint:errorlint // ErrLocked says that nothing else went wrong
 	}
-	return cmp.Or(other, left)
+	return cmp.Or(other, locked)
 }
 
 // isOver reports whether no further slot is begun.
 func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 && w.sel.limit <= 0 }
 
 // begin begins the run of a slot, and returns when the next one may begin.
-func (w *catching) begin(s ending) {
+func (w *catching) begin(s slotRun) {
 	sel, next := w.sel, make(chan struct{})
 	sel.leftBefore = s.second || s.State != StateMissed
 	sel.letNext = sync.OnceFunc(func() { close(next) })
@@ -128,7 +128,7 @@ func (w *catching) join() {
 }
 
 // take takes a slot whose run has ended.
-func (w *catching) take(s ending) {
+func (w *catching) take(s slotRun) {
 	w.going--
 	if w.asked.Limit > 0 {
 		w.sel.limit -= s.taken
@@ -142,7 +142,7 @@ func (w *catching) take(s ending) {
 }
 
 // conclude takes the result of a slot that is not run again.
-func (w *catching) conclude(s ending) {
+func (w *catching) conclude(s slotRun) {
 	w.caught.add(s.nth, s.result)
 	if w.asked.After != nil {
 		w.asked.After(s.result)
@@ -155,7 +155,7 @@ func (w *catching) conclude(s ending) {
 	case errors.Is(s.err, ErrAbandoned) || errors.Is(s.err, ErrRefused):
 		w.errs.add(s.err)
 	case errors.Is(s.err, ErrLocked):
-		w.left.add(s.err)
+		w.locked.add(s.err)
 	case s.err != nil:
 		w.fail(s.err)
 	}
