@@ -2,6 +2,13 @@
 // fence. It finds out what became of a record whose reply was lost, records rows later that other
 // transactions have locked, and isolates the rows that the database refuses. It knows no functions
 // and no turns.
+//
+// A Recorder goes one of these ways, each of which does more than the one before:
+//
+//	recordUnlocked   records all rows in one message, which fails if another transaction has locked one
+//	lockAndRecord    records the rows that it can lock
+//	recordFree       also halves rows that the database refuses, and records an error for the one to blame
+//	recordInParts    also tries few rows at a time if none was recorded and some enqueue
 package record
 
 import (
