@@ -18,16 +18,16 @@
 //	round.Round        internal/round    calls the functions concurrently, each under a watch, and collects the outcomes
 //	txn.Checker        internal/txn      runs a check in its own transaction, which also locks the row and records it
 //	row.Outcome        internal/row      is the result of a row
-//	record.Recorder    internal/record   records outcomes in one message, which ends with the fence
+//	record.Recorder    internal/record   moves rows, or ends them in history, in one message that ends with the fence
 //
 // These parts serve all steps:
 //
 //	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
 //	retention.Prune    slots/retention   drops what is older than history.retention
 //	Runner.CatchUp     catchup.go        finds the missed slots
-//	Runner.RunJob      byhand.go         runs the rows of a job that an operator wants checked now
 //	catching           catching.go       runs them beside one another, the oldest first
 //	beside, lull       beside.go         share the bounds of one run among these, and tell when the next one may begin
+//	Runner.RunJob      byhand.go         runs the rows of a job that an operator wants checked now
 //	work.postpone      wait.go           keeps rows of a claim that wait for locks or permits, and tries them again
 //	phase.Contexts     internal/phase    end one after the other when the run is stopped
 //	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
