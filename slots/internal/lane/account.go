@@ -28,7 +28,7 @@ func (l *Lane) NewAccount(rows int64, changed func()) *Account {
 // countUnstarted counts rows that wait to start. It wakes the run if that makes room, or if none waits any more.
 func (a *Account) countUnstarted(rows int64) {
 	a.unstarted.Add(rows)
-	n, half := a.lane.Load.Queued.Add(rows), a.lane.Load.Size.Load()/2
+	n, half := a.lane.load.unstarted.Add(rows), a.lane.load.size.Load()/2
 	if n <= half && n-rows > half || n == 0 && rows < 0 {
 		a.changed()
 	}
@@ -43,7 +43,7 @@ func (a *Account) Started(rows int64) { a.countUnstarted(-min(rows, a.unstarted.
 // Read counts rows that were read. One read takes up to row.AtOnce bytes.
 func (a *Account) Read(rows, bytes int64) {
 	if rows > 0 {
-		a.lane.Load.Fits.Store(max(1, row.AtOnce*rows/bytes))
+		a.lane.load.fits.Store(max(1, row.AtOnce*rows/bytes))
 	}
 	a.lane.lanes.taken.Add(rows)
 	a.keep(rows, bytes)
@@ -53,7 +53,7 @@ func (a *Account) Read(rows, bytes int64) {
 // keep counts rows in memory, until Release.
 func (a *Account) keep(rows, bytes int64) {
 	a.rows, a.bytes = a.rows+rows, a.bytes+bytes
-	a.lane.Load.Kept.Add(rows)
+	a.lane.load.kept.Add(rows)
 	if !a.lane.Own {
 		a.lane.lanes.memory.rows.Add(rows)
 	}
@@ -75,7 +75,7 @@ func (a *Account) ReleaseAll() { a.Release(a.rows) }
 func (a *Account) CountWaiting(locked, parked int64) {
 	less := locked < a.locked || parked < a.parked
 	a.lane.lanes.memory.locked.Add(locked - a.locked)
-	a.lane.Load.Parked.Add(parked - a.parked)
+	a.lane.load.parked.Add(parked - a.parked)
 	if a.locked, a.parked = locked, parked; less {
 		a.changed()
 	}
@@ -92,4 +92,4 @@ func (a *Account) Close() {
 }
 
 // IsFull reports whether the run may keep no more rows that wait, of the lane or of all.
-func (a *Account) IsFull() bool { return a.lane.lanes.memory.isFull() || a.lane.Load.IsFull() }
+func (a *Account) IsFull() bool { return a.lane.lanes.memory.isFull() || a.lane.load.isFull() }

@@ -31,41 +31,41 @@ const (
 )
 
 // Lane has the jobs whose checks wait for the same things. A slow or limited lane holds up no other. Only the goroutine
-// that claims uses what may be claimed; Load is safe for concurrent use.
+// that claims uses what may be claimed; load is safe for concurrent use.
 type Lane struct {
 	Spec
 	Job   *jobs.Definition // its first job, and the only one of a lane with a limit
 	Limit *permit.Limit    // nil: none
-	Load  Load
 
+	load       load
 	lanes      *Lanes
 	key        string             // what its jobs have in common
 	semaphores []permit.Semaphore // which its checks acquire, in this order
 
-	claimable []Job     // those with few rows first
+	claimable []offered // those with few rows first
 	until     time.Time // when there may be a permit for its checks again
 }
 
-// Load counts the rows of a lane that a run has now.
-type Load struct {
-	Size   atomic.Int64 // rows of the next claim
-	Fits   atomic.Int64 // rows of the size of those read last that fit into row.AtOnce; 0: not known
-	Queued atomic.Int64 // rows that were claimed and not started
-	Kept   atomic.Int64 // rows in memory
-	Parked atomic.Int64 // bytes of the rows that wait for a permit which other runs have
+// load counts the rows of a lane that a run has now.
+type load struct {
+	size      atomic.Int64 // rows of the next claim
+	fits      atomic.Int64 // rows of the size of those read last that fit into row.AtOnce; 0: not known
+	unstarted atomic.Int64 // rows that were claimed and not started
+	kept      atomic.Int64 // rows in memory
+	parked    atomic.Int64 // bytes of the rows that wait for a permit which other runs have
 }
 
-// IsFull reports whether the run must not keep more rows of the lane that wait for a permit.
-func (l *Load) IsFull() bool { return l.Parked.Load() > bytesParked }
+// isFull reports whether the run must not keep more rows of the lane that wait for a permit.
+func (l *load) isFull() bool { return l.parked.Load() > bytesParked }
 
-// Job is a job of a slot.
-type Job struct {
-	Number   int64
-	Priority int
+// offered is a job that has rows to claim.
+type offered struct {
+	number   int64
+	priority int
 }
 
 // offer adds a job that has rows to claim.
-func (l *Lane) offer(j Job) {
+func (l *Lane) offer(j offered) {
 	if !slices.Contains(l.claimable, j) {
 		l.claimable = append(l.claimable, j)
 	}
@@ -75,8 +75,8 @@ func (l *Lane) offer(j Job) {
 func (l *Lane) First() (numbers []int64) {
 	top := l.priority()
 	for _, j := range l.claimable {
-		if j.Priority == top {
-			numbers = append(numbers, j.Number)
+		if j.priority == top {
+			numbers = append(numbers, j.number)
 		}
 	}
 	return numbers
@@ -87,15 +87,16 @@ func (l *Lane) First() (numbers []int64) {
 // becomes the last.
 func (l *Lane) Claimed(left []int64) {
 	top := l.priority()
-	isTop := func(j Job) bool { return j.Priority == top }
+	isTop := func(j offered) bool { return j.priority == top }
+	isDone := func(j offered) bool { return isTop(j) && !slices.Contains(left, j.number) }
 	served := slices.IndexFunc(l.claimable, isTop)
 	if served < 0 {
 		return
 	}
-	if j := l.claimable[served]; slices.Contains(left, j.Number) {
+	if j := l.claimable[served]; slices.Contains(left, j.number) {
 		l.claimable = append(slices.Delete(l.claimable, served, served+1), j)
 	}
-	l.claimable = slices.DeleteFunc(l.claimable, func(j Job) bool { return isTop(j) && !slices.Contains(left, j.Number) })
+	l.claimable = slices.DeleteFunc(l.claimable, isDone)
 }
 
 // Pause keeps a lane from being chosen until an instant: other runners must make room for its checks.
@@ -107,7 +108,7 @@ func (l *Lane) isPaused(now time.Time) bool { return now.Before(l.until) }
 func (l *Lane) priority() int {
 	top := math.MinInt
 	for _, j := range l.claimable {
-		top = max(top, j.Priority)
+		top = max(top, j.priority)
 	}
 	return top
 }
@@ -155,6 +156,6 @@ func (s Spec) nextSize(size int64, took time.Duration, page int) int64 {
 
 // Adapt changes the size of the claims by how long the checks of one took.
 func (l *Lane) Adapt(took time.Duration) {
-	size := &l.Load.Size
+	size := &l.load.size
 	size.Store(l.nextSize(size.Load(), took, l.lanes.Page))
 }

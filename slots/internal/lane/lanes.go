@@ -51,7 +51,7 @@ func (s *Lanes) Add(number int64, d *jobs.Definition, claimable bool) {
 	l := s.lane(number, d)
 	s.byJob[number] = l
 	if claimable {
-		l.offer(Job{Number: number, Priority: d.Priority})
+		l.offer(offered{number, d.Priority})
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *Lanes) lane(number int64, d *jobs.Definition) *Lane {
 	if d.Limited() {
 		l.Limit = s.NewLimit(number, d, l.AtOnce)
 	}
-	l.Load.Size.Store(l.firstSize(s.Page))
+	l.load.size.Store(l.firstSize(s.Page))
 	s.add(l)
 	return l
 }

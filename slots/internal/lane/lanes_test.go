@@ -142,7 +142,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	a.AddLocked(100)
 	a.Release(5)
 	got := []int64{
-		l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(),
+		l.load.unstarted.Load(), l.load.kept.Load(), l.load.parked.Load(),
 		s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load(),
 	}
 	if diff := cmp.Diff([]int64{8, 15, 300, 15, 3000, 600}, got); diff != "" {
@@ -153,7 +153,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	}
 	a.Close()
 	got = []int64{
-		l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(),
+		l.load.unstarted.Load(), l.load.kept.Load(), l.load.parked.Load(),
 		s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load(),
 	}
 	if diff := cmp.Diff(make([]int64, 6), got); diff != "" || s.taken.Load() != 20 {

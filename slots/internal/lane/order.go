@@ -17,7 +17,7 @@ const (
 )
 
 // order has the lanes of a run, in the order of their turns. It decides by numbers alone, and now
-// is a parameter. Only the goroutine that claims uses it, while other goroutines count in the Load
+// is a parameter. Only the goroutine that claims uses it, while other goroutines count in the load
 // of the lanes and in memory.
 type order struct {
 	memory *memory
@@ -81,20 +81,20 @@ func (o *order) isHeldUp(l *Lane, now time.Time) bool {
 
 // hasRoom reports whether a lane is about to run out of rows, and there is memory for more.
 func (o *order) hasRoom(l *Lane, now time.Time) bool {
-	size := l.Load.Size.Load()
-	if l.Load.Queued.Load() > size/2 || o.memory.bytes.Load() > bytesInFlight || o.memory.isFull() || l.isPaused(now) {
+	size := l.load.size.Load()
+	if l.load.unstarted.Load() > size/2 || o.memory.bytes.Load() > bytesInFlight || o.memory.isFull() || l.isPaused(now) {
 		return false
 	}
 	if l.Own {
-		return !l.Load.IsFull() && l.Load.Kept.Load() < pagesInFlight*size
+		return !l.load.isFull() && l.load.kept.Load() < pagesInFlight*size
 	}
 	return o.memory.rows.Load() < pagesInFlight*o.page
 }
 
 // Want returns how many rows of a lane to claim. It returns 0 if the limit was reached since Next.
 func (o *order) Want(l *Lane) int64 {
-	n := l.Load.Size.Load()
-	if fits := l.Load.Fits.Load(); fits > 0 {
+	n := l.load.size.Load()
+	if fits := l.load.fits.Load(); fits > 0 {
 		n = min(n, fits)
 	}
 	if o.most > 0 {

@@ -21,14 +21,14 @@ var (
 
 // plain is the lane of jobs that wait for workers alone, with rows of one job of a priority.
 func plain(o *order, number int64, priority int) *Lane {
-	return add(o, workers, Job{number, priority})
+	return add(o, workers, offered{number, priority})
 }
 
 // add adds a lane that has nothing in hand yet.
-func add(o *order, s Spec, list ...Job) *Lane {
+func add(o *order, s Spec, list ...offered) *Lane {
 	l := &Lane{Spec: s}
 	o.add(l)
-	l.Load.Size.Store(s.firstSize(page))
+	l.load.size.Store(s.firstSize(page))
 	for _, j := range list {
 		l.offer(j)
 	}
@@ -65,10 +65,10 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			plain(o, 3, 0)
 		}, []int64{1, 2, 3, 1, 2, 3}},
 		"jobs of a lane by turns": {0, func(o *order) {
-			add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
+			add(o, workers, offered{1, 0}, offered{2, 0}, offered{3, 0})
 		}, []int64{1, 2, 3, 1}},
 		"jobs of a higher priority of a lane first": {0, func(o *order) {
-			add(o, workers, Job{1, 0}, Job{2, 5}, Job{3, 5})
+			add(o, workers, offered{1, 0}, offered{2, 5}, offered{3, 5})
 		}, []int64{2, 3, 2, 3}},
 		"a lane of a higher priority first": {0, func(o *order) {
 			plain(o, 1, 0)
@@ -81,57 +81,57 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 		}, []int64{0}},
 		"no lane whose rows that wait for a permit fill the memory for them, but the others": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, limited, Job{2, 0}).Load.Parked.Store(bytesParked + 1)
+			add(o, limited, offered{2, 0}).load.parked.Store(bytesParked + 1)
 		}, []int64{1, 1}},
 		"a lane without room holds up those that share its workers": {0, func(o *order) {
 			plain(o, 1, 0)
-			plain(o, 2, 7).Load.Queued.Store(page)
+			plain(o, 2, 7).load.unstarted.Store(page)
 		}, []int64{0}},
 		"but not those of its priority": {0, func(o *order) {
 			plain(o, 1, 7)
-			plain(o, 2, 7).Load.Queued.Store(page)
+			plain(o, 2, 7).load.unstarted.Store(page)
 		}, []int64{1, 1}},
 		"a lane with a limit of its own that is reached holds up no other": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, limited, Job{2, 7}).Load.Queued.Store(page)
+			add(o, limited, offered{2, 7}).load.unstarted.Store(page)
 		}, []int64{1, 1}},
 		"a paused lane holds up no other": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, limited, Job{2, 7}).Pause(now.Add(1))
+			add(o, limited, offered{2, 7}).Pause(now.Add(1))
 		}, []int64{1, 1}},
 		"a lane whose pause is over": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, limited, Job{2, 7}).Pause(now)
+			add(o, limited, offered{2, 7}).Pause(now)
 		}, []int64{2, 2}},
 		"a lane without room holds up those that share its connections": {0, func(o *order) {
-			add(o, connections, Job{1, 0})
-			add(o, connections, Job{2, 7}).Load.Queued.Store(page)
+			add(o, connections, offered{1, 0})
+			add(o, connections, offered{2, 7}).load.unstarted.Store(page)
 		}, []int64{0}},
 		"and no other": {0, func(o *order) {
-			add(o, connections, Job{1, 0})
+			add(o, connections, offered{1, 0})
 			plain(o, 3, 0)
-			add(o, connections, Job{2, 7}).Load.Queued.Store(page)
+			add(o, connections, offered{2, 7}).load.unstarted.Store(page)
 		}, []int64{3, 3}},
 		"checks with a transaction hold up all others where workers are as scarce": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, Spec{AtOnce: 5, Needs: Workers | Connections, Scarce: Workers | Connections}, Job{2, 7}).Load.Queued.Store(page)
+			add(o, Spec{AtOnce: 5, Needs: Workers | Connections, Scarce: Workers | Connections}, offered{2, 7}).load.unstarted.Store(page)
 		}, []int64{0}},
 		"workers that are waited for hold up checks with a transaction": {0, func(o *order) {
-			add(o, connections, Job{1, 0})
-			plain(o, 2, 7).Load.Queued.Store(page)
+			add(o, connections, offered{1, 0})
+			plain(o, 2, 7).load.unstarted.Store(page)
 		}, []int64{0}},
 		"of lanes with room the highest priority comes first": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, connections, Job{2, 5})
-			add(o, limited, Job{3, 7})
+			add(o, connections, offered{2, 5})
+			add(o, limited, offered{3, 7})
 		}, []int64{3, 3}},
 		"half of a claim waits to be started": {0, func(o *order) {
 			l := plain(o, 1, 0)
-			l.Load.Queued.Store(l.Load.Size.Load() / 2)
+			l.load.unstarted.Store(l.load.size.Load() / 2)
 		}, []int64{1}},
 		"more than half of a claim waits to be started": {0, func(o *order) {
 			l := plain(o, 1, 0)
-			l.Load.Queued.Store(l.Load.Size.Load()/2 + 1)
+			l.load.unstarted.Store(l.load.size.Load()/2 + 1)
 		}, []int64{0}},
 		"four pages are in memory": {0, func(o *order) {
 			plain(o, 1, 0)
@@ -142,16 +142,16 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			o.memory.rows.Store(4*page - 1)
 		}, []int64{1}},
 		"four pages of others leave room for a lane with a limit of its own": {0, func(o *order) {
-			add(o, limited, Job{1, 0})
+			add(o, limited, offered{1, 0})
 			o.memory.rows.Store(4 * page)
 		}, []int64{1}},
 		"four claims of a lane with a limit of its own are in memory": {0, func(o *order) {
-			l := add(o, limited, Job{1, 0})
-			l.Load.Kept.Store(4 * l.Load.Size.Load())
+			l := add(o, limited, offered{1, 0})
+			l.load.kept.Store(4 * l.load.size.Load())
 		}, []int64{0}},
 		"large rows are in memory": {0, func(o *order) {
 			plain(o, 1, 0)
-			add(o, limited, Job{2, 0})
+			add(o, limited, offered{2, 0})
 			o.memory.bytes.Store(64<<20 + 1)
 		}, []int64{0}},
 		"as many rows were taken as may be": {10, func(o *order) {
@@ -191,8 +191,8 @@ func TestAClaimHasAsManyRowsAsFit(t *testing.T) {
 		o := &order{memory: new(memory), page: page, most: test.most}
 		o.taken.Store(test.taken)
 		l := new(Lane)
-		l.Load.Size.Store(test.size)
-		l.Load.Fits.Store(test.fits)
+		l.load.size.Store(test.size)
+		l.load.fits.Store(test.fits)
 		if got := o.Want(l); got != test.want {
 			t.Errorf("%s: %d rows, want %d", name, got, test.want)
 		}
@@ -226,7 +226,7 @@ func TestTheSizeOfClaimsFollowsTheTimeOfTheirChecks(t *testing.T) {
 
 func TestJobsWithoutRowsLeftAreNotClaimedAgain(t *testing.T) {
 	t.Parallel()
-	l := add(&order{memory: new(memory), page: page}, Spec{AtOnce: 1}, Job{1, 5}, Job{2, 5}, Job{3, 5}, Job{4, 0}, Job{1, 5})
+	l := add(&order{memory: new(memory), page: page}, Spec{AtOnce: 1}, offered{1, 5}, offered{2, 5}, offered{3, 5}, offered{4, 0}, offered{1, 5})
 	for _, step := range []struct{ first, left []int64 }{
 		{[]int64{1, 2, 3}, []int64{1, 2, 3}},
 		{[]int64{2, 3, 1}, []int64{1, 2}},
@@ -290,14 +290,14 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 			return nil
 		}, 60, share{1: 20, 2: 20, 3: 20}},
 		"jobs that share a lane share its turns": {func(o *order) *Lane {
-			add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
+			add(o, workers, offered{1, 0}, offered{2, 0}, offered{3, 0})
 			plain(o, 4, 0)
 			return nil
 		}, 60, share{1: 10, 2: 10, 3: 10, 4: 30}},
 		"lanes of several kinds": {func(o *order) *Lane {
 			plain(o, 1, 0)
-			add(o, connections, Job{2, 0})
-			add(o, limited, Job{3, 0}, Job{4, 0})
+			add(o, connections, offered{2, 0})
+			add(o, limited, offered{3, 0}, offered{4, 0})
 			return nil
 		}, 60, share{1: 20, 2: 20, 3: 10, 4: 10}},
 		"a lane that often has no room leaves those turns to the others alike": {func(o *order) *Lane {
@@ -313,7 +313,7 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 		"jobs of a lower priority share what a limit leaves to them": {func(o *order) *Lane {
 			plain(o, 1, 0)
 			plain(o, 2, 0)
-			return add(o, limited, Job{3, 5})
+			return add(o, limited, offered{3, 5})
 		}, 60, share{1: 15, 2: 15, 3: 30}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 			got := share{}
 			for n := range test.claims {
 				if busy != nil {
-					busy.Load.Queued.Store(int64(n % 2 * page))
+					busy.load.unstarted.Store(int64(n % 2 * page))
 				}
 				for _, number := range chosen(o, 1) {
 					got[number]++
@@ -340,7 +340,7 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 func TestAJobWithoutRowsLeavesItsTurnsToTheOthers(t *testing.T) {
 	t.Parallel()
 	o := &order{memory: new(memory), page: page}
-	add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
+	add(o, workers, offered{1, 0}, offered{2, 0}, offered{3, 0})
 	left := map[int64]int{1: 2, 2: 5, 3: 100}
 	var got []int64
 	for range 12 {
