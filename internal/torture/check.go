@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -281,6 +282,7 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	type edge struct {
 		at   time.Time
 		step int
+		of   string // the check
 	}
 	var edges []edge
 	var begun []time.Time
@@ -298,7 +300,8 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 			if end.IsZero() {
 				continue // how it ended is not known
 			}
-			edges = append(edges, edge{s.at, 1}, edge{end, -1})
+			of := fmt.Sprintf("check %d of row %d in process %d from %v for %v", s.checks+1, s.id, s.pid, s.at, end.Sub(s.at))
+			edges = append(edges, edge{s.at, 1, of}, edge{end, -1, of})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int {
@@ -307,10 +310,16 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 		}
 		return a.step - b.step
 	})
-	running := 0
+	running := map[string]bool{}
 	for _, e := range edges {
-		if running += e.step; running > atMost && e.step > 0 {
-			broken("%d checks of %s ran at %v, %d may", running, limitedJob, e.at, atMost)
+		if e.step < 0 {
+			delete(running, e.of)
+			continue
+		}
+		running[e.of] = true
+		if len(running) > atMost {
+			broken("%d checks of %s ran at %v, %d may: %s", len(running), limitedJob, e.at, atMost,
+				strings.Join(slices.Sorted(maps.Keys(running)), "; "))
 		}
 	}
 	slices.SortFunc(begun, time.Time.Compare)
