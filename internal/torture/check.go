@@ -277,7 +277,8 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 }
 
 // checkLimits finds moments at which more checks ran than AtMost allows, and seconds in which more began than PerSecond
-// allows. A process that was killed or stood still runs nothing then.
+// allows. A process that was killed or stood still runs nothing then. A check that ignored its timeout and the grace
+// period is abandoned, and other runs have its permit.
 func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	type edge struct {
 		at   time.Time
@@ -299,6 +300,9 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 			}
 			if end.IsZero() {
 				continue // how it ended is not known
+			}
+			if abandoned := s.at.Add(callTimeout + grace); end.After(abandoned) {
+				end = abandoned
 			}
 			of := fmt.Sprintf("check %d of row %d in process %d from %v for %v", s.checks+1, s.id, s.pid, s.at, end.Sub(s.at))
 			edges = append(edges, edge{s.at, 1, of}, edge{end, -1, of})

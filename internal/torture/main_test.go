@@ -136,6 +136,8 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		"a request that a check follows":       {stories([]ask{enqueue, replaced}, []ended{row, row}, start(txJob, 1000, 1001), start(txJob, 3000, 3001)), ""},
 		"three at once":                        {limits(start(limitedJob, 0, 10), start(limitedJob, 5, 15), start(limitedJob, 8, 9)), "3 checks"},
 		"two at once, and one after":           {limits(start(limitedJob, 0, 10), start(limitedJob, 5, 15), start(limitedJob, 10, 12)), ""},
+		"two at once, and an abandoned one":    {limits(start(limitedJob, 0, 2100), start(limitedJob, 1900, 2200), start(limitedJob, 2050, 2060)), ""},
+		"one that is soon abandoned":           {limits(start(limitedJob, 0, 2100), start(limitedJob, 1900, 2200), start(limitedJob, 1950, 1960)), "3 checks"},
 		"too many in a second":                 {limits(paced...), "began within"},
 		"as many as may":                       {limits(paced[1:]...), ""},
 		"a start of a row that never was":      {starts(nil, start(txJob, 1000, 1001)), "does not have it"},

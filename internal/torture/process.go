@@ -35,6 +35,7 @@ const (
 	perSecond = 20
 
 	callTimeout = time.Second
+	grace       = time.Second
 )
 
 // The variables that name the ledger of starts, and the file of goroutines that were left.
@@ -201,7 +202,7 @@ func (t *torture) environment(url string) []string {
 		leaksFile + "=" + t.leaks(),
 		"PRESCIENT_DATABASE_URL=" + url,
 		"PRESCIENT_RUN_LEASE=" + lease.String(),
-		"PRESCIENT_RUN_GRACE=1s",
+		"PRESCIENT_RUN_GRACE=" + grace.String(),
 		"PRESCIENT_RUN_WORKERS=16",
 		"PRESCIENT_RUN_PAGE=50",
 		"PRESCIENT_RUN_START_TOLERANCE=1s",
