@@ -28,7 +28,7 @@
 //	catching           catching.go       runs them beside one another, the oldest first
 //	beside, lull       beside.go         share the bounds of one run among these, and tell when the next one may begin
 //	Runner.RunJob      byhand.go         runs the rows of a job that an operator wants checked now
-//	work.postpone      wait.go           keeps rows of a claim that wait for locks or permits, and tries them again
+//	work.pause         wait.go           waits for locks or permits of rows of a claim, which work.do then tries again
 //	phase.Contexts     internal/phase    end one after the other when the run is stopped
 //	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
 //	db.Server          internal/db       sends the messages, and repeats them while the database is away

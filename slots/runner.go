@@ -28,7 +28,7 @@ import (
 // returns ErrStopped within another ten seconds. The result is valid beside any error.
 func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	slot = slot.UTC()
-	if err := r.beforeLedger(slot); err != nil {
+	if err := r.refuseBeforeLedger(slot); err != nil {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
 	for {
@@ -67,9 +67,9 @@ func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	return &fresh, err
 }
 
-// beforeLedger returns an error for a slot from before the ledger's beginning. The slot that has begun last is always
-// run, because its rows are due.
-func (r *Runner) beforeLedger(slot time.Time) error {
+// refuseBeforeLedger returns an error for a slot from before the ledger's beginning. The slot that has begun last is
+// always run, because its rows are due.
+func (r *Runner) refuseBeforeLedger(slot time.Time) error {
 	if slot.IsZero() || !r.Grid().Contains(slot) || !slot.Before(r.setting.Since) ||
 		!slot.Before(r.Grid().Floor(r.Now())) {
 		return nil

@@ -17,7 +17,7 @@ import (
 // wait is the wait of a claim for locks or permits. The goroutine of the claim changes it.
 type wait struct {
 	db.RowWait
-	last atomic.Pointer[pause] // nil: the claim has rows that have not been tried
+	latest atomic.Pointer[pause] // nil: the claim has rows that have not been tried
 }
 
 // pause is that between two tries of the rows of a claim.
@@ -32,7 +32,7 @@ const triesFor = record.PatientFor + time.Second
 
 // current returns the pause that goes on. Nil: the claim does not wait.
 func (w *wait) current() *pause {
-	if p := w.last.Load(); p != nil && elapsed.Now().Before(p.until) {
+	if p := w.latest.Load(); p != nil && elapsed.Now().Before(p.until) {
 		return p
 	}
 	return nil
@@ -123,7 +123,7 @@ func (w *work) pause() {
 	if w.wait.IsLong() {
 		w.logHolder()
 	}
-	w.wait.last.Store(&pause{
+	w.wait.latest.Store(&pause{
 		permits: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }),
 		until:   elapsed.Now().Add(lasts + triesFor),
 	})

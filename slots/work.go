@@ -110,7 +110,7 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 		}
 		return w.read()
 	}
-	w.wait.last.Store(nil)
+	w.wait.latest.Store(nil)
 	w.readAt = rows.At
 	if rows.Cut {
 		w.last = record.GoOn

@@ -1,6 +1,6 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
--- or for another instant up to 1970, which means as soon as possible: to Go these are the instant of the request. found: what the last check of a rule
--- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
+-- or for another instant up to 1970, which means as soon as possible: to Go these are the instant of the request.
+-- found: what the last check of a rule found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
 -- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see
 -- periodic.Stamp. paused, used: since when a row of a rule is paused, as the triggers have noted or the last check
 -- has found, and how much of each step's delay had passed then, as the last check has found.

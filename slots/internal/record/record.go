@@ -3,7 +3,8 @@
 // transactions have locked, and isolates the rows that the database refuses. It knows no functions
 // and no turns.
 //
-// A Recorder goes one of these ways, each of which does more than the one before:
+// A Recorder goes one of these ways. Only the first one can end the claim and close the slot. Each of the others does
+// more than the one before:
 //
 //	recordUnlocked   records all rows in one message, which fails if another transaction has locked one
 //	lockAndRecord    records the rows that it can lock

@@ -53,7 +53,8 @@ type Round struct {
 }
 
 // Do checks the units, and yields what becomes of them. The last batch comes when no check runs and none will
-// start, or when the run's time for checks is over. A call that ignores its context is abandoned then or later.
+// start, or when the run's time for checks is over. A call that ignores its context is abandoned then or later. Call Do
+// once, and range over it once.
 func (rd *Round) Do() iter.Seq[Batch] {
 	return func(yield func(Batch) bool) {
 		rd.results = newResults(rd)
