@@ -40,8 +40,8 @@ type TimelineEntry struct {
 	What string    `json:"what"`
 	At   time.Time `json:"at,omitzero"`   // zero: it waits, or began before times were kept
 	Slot time.Time `json:"slot,omitzero"` // the slot of the row; for enqueued, the first
-	// For enqueued and recorded; At, if it was requested for as soon as possible. Zero: not known, because a rule has
-	// moved the row since.
+	// For enqueued and recorded; At, if it was requested for as soon as possible. Zero: not known, because a rule may have
+	// written another instant since.
 	RequestedFor time.Time `json:"requested_for,omitzero"`
 	// For enqueued: Request.Within.
 	Within time.Duration `json:"within_ns"`
@@ -61,7 +61,7 @@ type TimelineEntry struct {
 	Error    string        `json:"error"` // for acked, the reason
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
-	// or open, or that the rule is removed. Empty for all other entries.
+	// or open, or that the rule is removed. Empty for all other entries, and where there is no rule of that name now.
 	Found string `json:"found"`
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.

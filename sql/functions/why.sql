@@ -5,8 +5,8 @@
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
 -- retried, moved, renamed, acked (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
 -- row on its way here from another store. slot: the one that the row was in. requested_for: of enqueued
--- and recorded, the requested instant, unless a rule has moved the row since. within: the window after it in which any
--- slot would have done.
+-- and recorded, the requested instant; up to 1970: as soon as possible; null: not known, because a rule may have written
+-- another one since. within: the window after it in which any slot would have done.
 -- run, opened_at, finished_at: the ledger's entry of the slot, if its run is part of the timeline. run is
 -- by_hand for a check that an operator had run, also if the slot's run or catch-up came later.
 -- hindrance: what keeps a waiting row from its check: paused, unserved (no run of the last 7
@@ -86,11 +86,12 @@ begin
     ), entry as (
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
-            -- A rule that moves its row writes the instant of the new slot there.
+            -- A rule writes another instant there, also without an entry in the journal. One that fits the first slot may be told.
             case
                 when s.requested_for is null then s.first_check_at
                 when s.requested_for > s.first_check_at then null
-                when strpos(s.journal, '"rescheduled"') > 0 and exists (select from prescient.rule u where u.name = s.name) then null
+                when s.requested_within is not null or s.requested_for > s.first_check_at - (select width from prescient.setting) then s.requested_for
+                when s.requested_for > s.enqueued_at or exists (select from prescient.rule u where u.name = s.name) then null
                 else s.requested_for
             end as requested_for, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,

@@ -191,7 +191,7 @@ comment on column prescient.future_job.check_count is 'checks that returned with
 comment on column prescient.future_job.error_count is 'errors in a row since the last check without one';
 comment on column prescient.future_job.enqueued_app is 'the application_name of the caller that enqueued it; enqueued_actor: the setting prescient_caller.actor, at most 500 characters';
 comment on column prescient.future_job.enqueued_traceparent is 'the W3C traceparent of the caller: the setting prescient_caller.traceparent, at most 500 characters';
-comment on column prescient.future_job.requested_for is 'the requested instant, or the one that a rule has moved the row to; null: first_check_at';
+comment on column prescient.future_job.requested_for is 'the requested instant, or the one that a rule has written since; null: first_check_at';
 comment on column prescient.future_job.requested_within is 'seconds after the requested instant in which any slot was right; null: no window';
 comment on column prescient.future_job.request is
     'what an enqueue requested while the row was due; the record of its check honours it; null: nothing';

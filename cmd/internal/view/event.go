@@ -38,7 +38,7 @@ type Event struct {
 	Error  string `json:"error"` // of the check; of acked: why it was acknowledged; empty: it did not fail
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
-	// or open, or that the rule is removed. Empty for all other entries.
+	// or open, or that the rule is removed. Empty for all other entries, and where there is no rule of that name now.
 	Found string `json:"found"`
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
@@ -78,13 +78,15 @@ type Event struct {
 	//   - "straggler": it was committed after its slot was closed
 	Hindrance string `json:"hindrance"`
 
-	At           *time.Time     `json:"at"`            // null: the row waits
-	RequestedFor *time.Time     `json:"requested_for"` // null: it is no enqueue, or a rule has moved the row since
-	Within       *duration.Text `json:"within"`        // null: the row had no window
-	Lateness     *duration.Text `json:"lateness"`      // null: no check
-	Duration     *duration.Text `json:"duration"`      // run time of the check; null: no check
-	OpenedAt     *time.Time     `json:"opened_at"`     // when the slot was opened; UTC; null: it was not
-	FinishedAt   *time.Time     `json:"finished_at"`   // when the slot was done; UTC; null: it is not
+	At *time.Time `json:"at"` // null: the row waits
+	// RequestedFor is of enqueued and recorded: the instant requested; At, if it was as soon as possible. Null: another
+	// entry, or not known, because a rule may have written another instant since.
+	RequestedFor *time.Time     `json:"requested_for"`
+	Within       *duration.Text `json:"within"`      // null: the row had no window
+	Lateness     *duration.Text `json:"lateness"`    // null: no check
+	Duration     *duration.Text `json:"duration"`    // run time of the check; null: no check
+	OpenedAt     *time.Time     `json:"opened_at"`   // when the slot was opened; UTC; null: it was not
+	FinishedAt   *time.Time     `json:"finished_at"` // when the slot was done; UTC; null: it is not
 }
 
 // NewEvent returns an event as JSON.
