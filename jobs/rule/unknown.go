@@ -76,17 +76,15 @@ func (t *Timing) clocksFor(list []expr.Held) (*clocks, *UnknownName) {
 	if len(list) > 0 {
 		name = list[0].Timezone
 	}
-	unknown := &UnknownName{Field: t.zone.field, Name: name, held: t.zone}
 	if name == nil {
-		return t.clocks, unknown
+		return t.clocks, &UnknownName{Field: t.zone.field, held: t.zone}
 	}
 	c, err := clocksOf(*name)
 	if *name == "" {
 		err = fmt.Errorf("it names no time zone: use a name of the IANA database, such as %s", t.zone.such)
 	}
 	if err != nil {
-		unknown.because = err
-		return t.clocks, unknown
+		return t.clocks, &UnknownName{Field: t.zone.field, Name: name, held: t.zone, because: err}
 	}
 	return c, nil
 }
