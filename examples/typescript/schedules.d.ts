@@ -369,7 +369,7 @@ export interface components {
              * @enum {string}
              */
             misfire: "all" | "latest" | "skip";
-            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read. */
+            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read or has no instant left. */
             next: string | null;
             /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             notify?: string;
@@ -494,7 +494,7 @@ export interface components {
              * @enum {string}
              */
             misfire: "all" | "latest" | "skip";
-            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read. */
+            /** @description The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read or has no instant left. */
             next: string | null;
             /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands, Go and SQL set it. */
             notify?: string;
