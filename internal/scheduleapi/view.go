@@ -100,7 +100,8 @@ type View struct {
 	State schedule.State `json:"state"` // active, paused or ended
 	// Starts at 1 and rises by one with each change.
 	Version int `json:"version"`
-	// The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read or has no instant left.
+	// The instant that is published next; null unless active, or if SQL wrote a crontab that cannot be read or has no
+	// instant left.
 	Next *time.Time `json:"next"`
 	// The slot that publishes it.
 	Slot *time.Time `json:"slot"`
