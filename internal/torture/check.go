@@ -283,11 +283,11 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	type edge struct {
 		at   time.Time
 		step int
-		of   string // the check
+		of   int // the check, by its place in starts
 	}
 	var edges []edge
 	var begun []time.Time
-	for _, s := range starts {
+	for i, s := range starts {
 		switch s.job {
 		case pacedJob:
 			begun = append(begun, s.at)
@@ -304,8 +304,7 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 			if abandoned := s.at.Add(callTimeout + grace); end.After(abandoned) {
 				end = abandoned
 			}
-			of := fmt.Sprintf("check %d of row %d in process %d from %v for %v", s.checks+1, s.id, s.pid, s.at, end.Sub(s.at))
-			edges = append(edges, edge{s.at, 1, of}, edge{end, -1, of})
+			edges = append(edges, edge{s.at, 1, i}, edge{end, -1, i})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int {
@@ -314,7 +313,7 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 		}
 		return a.step - b.step
 	})
-	running := map[string]bool{}
+	running := map[int]bool{}
 	for _, e := range edges {
 		if e.step < 0 {
 			delete(running, e.of)
@@ -322,8 +321,11 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 		}
 		running[e.of] = true
 		if len(running) > atMost {
-			broken("%d checks of %s ran at %v, %d may: %s", len(running), limitedJob, e.at, atMost,
-				strings.Join(slices.Sorted(maps.Keys(running)), "; "))
+			var all []started
+			for _, i := range slices.Sorted(maps.Keys(running)) {
+				all = append(all, starts[i])
+			}
+			broken("%d checks of %s ran at %v, %d may: %+v", len(running), limitedJob, e.at, atMost, all)
 		}
 	}
 	slices.SortFunc(begun, time.Time.Compare)
