@@ -22,10 +22,10 @@ type nameOf struct {
 	there       bool
 }
 
-// counted counts the rows of a name. first is what the first one of them has.
+// counted is a name that is not known, with the number of rows that have it.
 type counted struct {
 	rows  int64
-	first *rule.UnknownName
+	first *rule.UnknownName // of the first of these rows
 }
 
 const (

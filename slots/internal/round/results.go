@@ -14,11 +14,11 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
-// Batch is what became of some units, to be recorded together.
+// Batch has the outcomes of some units, which are recorded together, and the units to check again.
 type Batch struct {
 	Outcomes []row.Outcome
 	Done     int64        // rows that leave the memory now
-	Again    []*unit.Unit // units to check again, because another transaction has a lock
+	Again    []*unit.Unit // because another transaction has a lock
 	Last     bool         // there will be no more
 	Cut      bool         // the last batch comes without the outcomes of some units
 }
