@@ -614,22 +614,9 @@ func TestAStepDoesNotActOnARowThatWasDoneBefore(t *testing.T) {
 				s.order(id)
 				s.waits(fmt.Sprint(id), day(4))
 			}
-			closed := make(chan error, 1)
-			go func() {
-				acts := func() bool {
-					var n int
-					err := s.pool.Get(&n, `select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
-					return err == nil && n > 0
-				}
-				for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); {
-				}
-				_, err := s.db.Exec(`update shop.orders set shipped_at = $1 where id > 1`, day(3))
-				closed <- err
-			}()
+			wait := s.closeOnceOneActs("id > 1")
 			s.run(day(4))
-			if err := <-closed; err != nil {
-				t.Fatal(err)
-			}
+			wait()
 			diff(t, []string{"0", "1"}, s.strings(`select order_id::text from shop.act order by 1`))
 			s.wants(map[string]string{
 				"0": "done: open act", "1": "done: open act", "2": "done: done at 2030-03-04T12:00:00Z", "3": "done: done at 2030-03-04T12:00:00Z",
@@ -638,6 +625,99 @@ func TestAStepDoesNotActOnARowThatWasDoneBefore(t *testing.T) {
 				diff(t, []string{"late 0", "late 1"}, s.outbox())
 			}
 		})
+	}
+}
+
+// waitsFor lets the statement of order 0 wait until an application has closed another one. Those of others act at once.
+func (s *shop) waitsFor(id int) (statement string) {
+	s.t.Helper()
+	s.exec(`create table shop.act (order_id bigint)`)
+	s.exec(fmt.Sprintf(`
+		create function shop.act(id bigint) returns bigint language plpgsql as $$
+		begin
+			while id = 0 and not exists (select from shop.orders o where o.id = %d and o.shipped_at is not null) loop
+				perform pg_sleep(0.01);
+			end loop;
+			return id;
+		end
+		$$`, id))
+	return `insert into shop.act values (shop.act($key))`
+}
+
+// closeOnceOneActs closes orders once a statement sleeps. The function wait returns when it has.
+func (s *shop) closeOnceOneActs(which string) (wait func()) {
+	closed := make(chan error, 1)
+	go func() {
+		acts := func() bool {
+			var n int
+			err := s.pool.Get(&n, `select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
+			return err == nil && n > 0
+		}
+		for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); {
+		}
+		_, err := s.db.Exec(`update shop.orders set shipped_at = $1 where `+which, day(3))
+		closed <- err
+	}()
+	return func() {
+		s.t.Helper()
+		if err := <-closed; err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// Statements that act at once leave no row behind that was read before the one that took long.
+func TestNoStepActsOnARowThatWasDoneDuringTheStatementOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsFor(1)})))
+	for id := range 150 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	wait := s.closeOnceOneActs("id > 0")
+	s.run(day(4))
+	wait()
+	diff(t, []string{"0"}, s.strings(`select order_id::text from shop.act order by 1`))
+}
+
+func TestNoEventIsPublishedAboutARowThatWasDoneDuringTheStatementOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped(steps(
+		rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsFor(1)},
+		rule.Step{Name: "late", After: rule.Delay{Duration: 7 * day24}, Event: "late"},
+	)))
+	s.exec(`insert into shop.orders (id, customer, placed_at) select n, 'ada', $1 from generate_series(1, 2) as n`, day(-3))
+	for _, id := range []string{"1", "2"} {
+		s.waits(id, day(1))
+	}
+	s.run(day(1))
+	s.order(0)
+	s.waits("0", day(4))
+	wait := s.closeOnceOneActs("id = 1")
+	s.run(day(4))
+	wait()
+	diff(t, []string{"late 2"}, s.outbox())
+	s.wants(map[string]string{"0": "day 7", "1": "done: done at 2030-03-04T12:00:00Z act", "2": "done: open act,late"})
+}
+
+// However long it takes: another read would take as long, and would be as old when it ends.
+func TestAPageWithoutStatementsIsReadOnce(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Facts.Where = []expr.Expr{{SQL: "pg_sleep(0.02) is not null", Type: expr.Truth}}
+	}))
+	for id := range 3 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.run(day(4))
+	s.wants(map[string]string{"0": "day 7", "1": "day 7", "2": "day 7"})
+	if n := s.reads.Load(); n != 1 {
+		t.Errorf("the orders were read %d times, want once", n)
 	}
 }
 

@@ -28,40 +28,52 @@ import (
 // fire fires the steps that are due, and records them. The error of one row leaves the other rows as
 // they are.
 func (p *page) fire(ctx context.Context) error {
-	var acting []int
+	var stating, others []int // the rows whose steps act, with a statement and without one
 	for i := range p.rows {
 		p.prepare(i)
-		if is := p.turns[i].is; p.results[i].Err == nil && (len(is.Due)+len(is.Over) > 0 || is.Met) {
-			acting = append(acting, i)
+		switch is := p.turns[i].is; {
+		case p.results[i].Err != nil || len(is.Due)+len(is.Over) == 0 && !is.Met:
+		case p.states(i):
+			stating = append(stating, i)
+		default:
+			others = append(others, i)
 		}
 	}
-	if len(acting) == 0 {
+	if len(stating)+len(others) == 0 {
 		return nil
 	}
-	if err := p.look(ctx, acting); err != nil {
-		return err
-	}
 	// Events that are written cannot be taken back for one row, so the SQL comes first.
-	for _, act := range []func(ctx context.Context) error{p.execute, p.publish, p.record} {
-		if err := act(ctx); err != nil {
+	if len(stating) > 0 {
+		if err := p.execute(ctx, stating); err != nil {
+			return err
+		}
+		if err := p.lookAfter(ctx, others); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := p.publish(ctx); err != nil {
+		return err
+	}
+	return p.record(ctx)
 }
 
-// each calls fn for the steps that are due, in the order of the rows, of those without an error.
-func (p *page) each(fn func(i int, s *Step, d Due) error) {
-	for i := range p.rows {
-		for _, d := range p.turns[i].is.Due {
-			if p.results[i].Err != nil {
-				break
-			}
-			if err := fn(i, &p.rule.Rule.Steps[d.Step], d); err != nil {
-				p.fail(i, err)
-			}
+// states reports whether a step that is due for a row has a statement.
+func (p *page) states(i int) bool {
+	return slices.ContainsFunc(p.turns[i].is.Due, func(d Due) bool { return p.rule.Rule.Steps[d.Step].SQL != "" })
+}
+
+// lookAfter looks at rows after the statements of others. A row that has a statement to execute now waits for the next
+// slot.
+func (p *page) lookAfter(ctx context.Context, rows []int) error {
+	if err := p.look(ctx, rows); err != nil {
+		return err
+	}
+	for _, i := range rows {
+		if p.results[i].Err == nil && p.states(i) {
+			p.postpone(i)
 		}
 	}
+	return nil
 }
 
 // fail gives a row an error, instead of all else.
@@ -213,19 +225,9 @@ func (p *page) stepData(i int, s *Step, d Due) stepData {
 	return data
 }
 
-// execute executes the SQL of steps. It tries all of it at once first, because each savepoint costs,
+// execute executes the SQL of the steps of rows. It tries all of it at once first, because each savepoint costs,
 // and more than 64 of them cost every session of the server. If that fails, each row has its own.
-func (p *page) execute(ctx context.Context) error {
-	var rows []int
-	p.each(func(i int, s *Step, _ Due) error {
-		if s.SQL != "" && (len(rows) == 0 || rows[len(rows)-1] != i) {
-			rows = append(rows, i)
-		}
-		return nil
-	})
-	if len(rows) == 0 {
-		return nil
-	}
+func (p *page) execute(ctx context.Context, rows []int) error {
 	began := time.Now() //nolint:forbidigo // measures how long the rows are held
 	defer func() { p.rule.pace.note(p.last(rows), time.Since(began)) }()
 	if len(rows) > 1 {

@@ -28,7 +28,6 @@ type page struct {
 	// that one of them has written to the table, or to one of Rule.Also.
 	horizon   sql.NullString
 	unsettled bool
-	readAt    time.Time // when rows of the table were last read
 	rows      []jobs.FutureJob
 	turns     []turn        // of each row
 	results   []jobs.Result // of each row
@@ -37,6 +36,7 @@ type page struct {
 // turn is a row of the page, with the steps to fire.
 type turn struct {
 	seen   seen
+	readAt time.Time // when it was last read
 	was    state
 	memory Memory
 	is     Decision

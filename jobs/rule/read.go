@@ -68,7 +68,6 @@ func (p *page) read(ctx context.Context, of []int) error {
 	if p.rule.asks {
 		args = append(args, now)
 	}
-	p.readAt = time.Now() //nolint:forbidigo // measures how old what was read is
 	found := make(map[string]seen, len(keys))
 	size := 0
 	if p.horizon.Valid {
@@ -120,9 +119,10 @@ func (p *page) read(ctx context.Context, of []int) error {
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
+	now = time.Now() //nolint:forbidigo // measures how old what was read is
 	for _, i := range of {
 		s := found[p.rows[i].EntityKey]
-		p.turns[i].seen = s.after(changed[s.Key], p.rule.Facts)
+		p.turns[i].seen, p.turns[i].readAt = s.after(changed[s.Key], p.rule.Facts), now
 	}
 	return nil
 }
@@ -174,16 +174,17 @@ func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map
 }
 
 const (
-	// freshFor is how old what was read of a row may be when its steps act.
+	// freshFor is how long after the query for a row its steps may act. The time of the query itself does not count:
+	// another query would take as long.
 	freshFor = 10 * time.Millisecond
 	// freshRows is how many rows are read again at once while statements act. Each of them takes part of freshFor.
-	freshRows = 16
+	freshRows = 64
 )
 
-// look reads rows again whose steps are about to act, if they were read a while ago, and decides again about those that
-// have changed: an application may have closed a row while the steps of others acted.
+// look reads rows again whose steps are about to act, if the first was read a while ago, and decides again about those
+// that have changed: an application may have closed a row while the steps of others acted.
 func (p *page) look(ctx context.Context, rows []int) error {
-	if time.Since(p.readAt) < freshFor {
+	if len(rows) == 0 || time.Since(p.turns[rows[0]].readAt) < freshFor {
 		return nil
 	}
 	before := make([]Row, len(rows))
@@ -203,14 +204,20 @@ func (p *page) look(ctx context.Context, rows []int) error {
 		}
 		t.events, p.results[i] = nil, jobs.Result{}
 		if !t.seen.Since.Equal(before[n].Since) { // what has fired since then was not read
-			next := p.grid.Next(p.moment(p.rows[i]).Begun)
-			t.is, p.results[i].Next = Decision{Next: next}, &next
+			p.postpone(i)
 			continue
 		}
 		p.plan(i)
 		p.prepare(i)
 	}
 	return nil
+}
+
+// postpone leaves all of a row to the next slot.
+func (p *page) postpone(i int) {
+	next := p.grid.Next(p.moment(p.rows[i]).Begun)
+	p.turns[i].is, p.turns[i].events = Decision{Next: next}, nil
+	p.results[i] = jobs.Result{Next: &next}
 }
 
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names

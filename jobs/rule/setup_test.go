@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ type shop struct {
 	registry  *jobs.Registry
 	publisher *eventtest.Recorder
 	now       time.Time
+	reads     atomic.Int32 // how often a check has read orders
 }
 
 // unshipped is a rule with a step after 4 days, and one after 7.
@@ -121,8 +123,11 @@ func (s *shop) publish(p event.TxPublisher) {
 	s.t.Helper()
 	s.registry = jobs.NewRegistry()
 	err := rule.Register(s.registry, rule.CheckConfig{
-		DB: func(context.Context) (pgsql.Pool, error) { return s.pool, nil }, Publisher: p, Source: "shop", Timeout: await.Limit,
-		Logger: slog.New(slog.DiscardHandler),
+		DB: func(context.Context) (pgsql.Pool, error) {
+			s.reads.Add(1)
+			return s.pool, nil
+		},
+		Publisher: p, Source: "shop", Timeout: await.Limit, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		s.t.Fatal(err)
