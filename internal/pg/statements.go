@@ -252,6 +252,7 @@ var (
 	RuleFiredRead         = file("rule_fired_read")
 	RuleFormerKeys        = file("rule_former_keys")
 	RuleLock              = file("rule_lock")
+	RuleLocks             = file("rule_locks")
 	RuleMoved             = file("rule_moved")
 	RuleNames             = file("rule_names")
 	RowHolder             = file("row_holder")

@@ -418,6 +418,55 @@ func TestAStepThatRepeatsIsOneRowOfTheDatabase(t *testing.T) {
 	diff(t, []string{"nag 1", "nag 1", "nag 1", "nag 1"}, s.published())
 }
 
+// The first check of a row may not be the first that the rule has made of it.
+func TestTheNextTimeOfAStepHasTheNextNumberAfterAChangeOfItsRule(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	nag := rule.Step{Name: "nag", After: rule.Delay{Days: 5}, Every: rule.Delay{Days: 2}, Times: 3, Event: "nag"}
+	s.apply(unshipped(steps(nag)))
+	s.order(1, 2)
+	both := func(at time.Time) {
+		s.waits("1", at)
+		s.waits("2", at)
+		s.run(at)
+	}
+	both(day(5))
+	s.run(day(7))
+	s.run(day(9))
+	nag.Every, nag.Times = rule.Delay{Days: 1}, 10
+	s.apply(unshipped(steps(nag)))
+	both(day(10)) // as the apply does
+	diff(t, []string{"4", "4"}, s.strings("select number::text from prescient.rule_fired"))
+}
+
+// Such as by another timezone of the rule.
+func TestOneStartOfTheClockIsToldToBeOverOnceThoughItsInstantHasChanged(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add local_at timestamp")
+	in := func(zone string) {
+		s.apply(unshipped(steps(rule.Step{Name: "first", After: rule.Delay{Days: 4}, Event: "first"}), func(a *rule.Applied) {
+			a.Rule.Since, a.Facts.Since = rule.Texts{"local_at"}, []expr.Expr{{SQL: "local_at", Type: expr.Local}}
+			a.Reads, a.Rule.Timezone, a.Facts.Zone = append(a.Reads, "local_at"), zone, zone
+			a.Rule.Recovered = rule.Act{Event: "over"}
+		}))
+		s.exec("update prescient.rule set recovers_at = '2000-01-01'")
+	}
+	in("America/Edmonton")
+	s.order(1)
+	s.exec("update shop.orders set local_at = $1::timestamptz at time zone 'America/Edmonton'", day0)
+	s.waits("1", day(4))
+	s.run(day(4))
+	in("Europe/Berlin")
+	s.exec("update shop.orders set shipped_at = $1", day(4.5))
+	s.waits("1", day(5)) // as the trigger does
+	s.run(day(5))
+	s.exec("update shop.orders set shipped_at = null, local_at = local_at + interval '5 days'")
+	s.waits("1", day(6))
+	s.run(day(6))
+	diff(t, []string{"first 1", "over 1"}, s.published())
+}
+
 // An update of zone data makes another instant of the same value.
 func TestAStepDoesNotFireAgainForTheSameValueInAZoneWithAnotherLaw(t *testing.T) {
 	t.Parallel()
@@ -628,25 +677,30 @@ func TestAStepDoesNotActOnARowThatWasDoneBefore(t *testing.T) {
 	}
 }
 
-// waitsFor lets the statement of order 0 wait until an application has closed another one. Those of others act at once.
-func (s *shop) waitsFor(id int) (statement string) {
+// waitsUntil lets the statement of order 0 wait until a condition is true. Those of other orders act at once.
+func (s *shop) waitsUntil(condition string) (statement string) {
 	s.t.Helper()
 	s.exec(`create table shop.act (order_id bigint)`)
-	s.exec(fmt.Sprintf(`
+	s.exec(`
 		create function shop.act(id bigint) returns bigint language plpgsql as $$
 		begin
-			while id = 0 and not exists (select from shop.orders o where o.id = %d and o.shipped_at is not null) loop
+			while id = 0 and not (` + condition + `) loop
 				perform pg_sleep(0.01);
 			end loop;
 			return id;
 		end
-		$$`, id))
+		$$`)
 	return `insert into shop.act values (shop.act($key))`
 }
 
-// closeOnceOneActs closes orders once a statement sleeps. The function wait returns when it has.
-func (s *shop) closeOnceOneActs(which string) (wait func()) {
-	closed := make(chan error, 1)
+// isClosed is true once an order is done.
+func isClosed(id int) string {
+	return fmt.Sprintf("exists (select from shop.orders o where o.id = %d and o.shipped_at is not null)", id)
+}
+
+// onceOneActs calls do once the statement of a step sleeps. The function wait returns when it has.
+func (s *shop) onceOneActs(do func() error) (wait func()) {
+	did := make(chan error, 1)
 	go func() {
 		acts := func() bool {
 			var n int
@@ -655,22 +709,34 @@ func (s *shop) closeOnceOneActs(which string) (wait func()) {
 		}
 		for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); {
 		}
-		_, err := s.db.Exec(`update shop.orders set shipped_at = $1 where `+which, day(3))
-		closed <- err
+		did <- do()
 	}()
 	return func() {
 		s.t.Helper()
-		if err := <-closed; err != nil {
+		if err := <-did; err != nil {
 			s.t.Fatal(err)
 		}
 	}
+}
+
+// execOnceOneActs executes a statement once that of a step sleeps.
+func (s *shop) execOnceOneActs(statement string) (wait func()) {
+	return s.onceOneActs(func() error {
+		_, err := s.db.Exec(statement)
+		return err
+	})
+}
+
+// closeOnceOneActs closes orders once the statement of a step sleeps.
+func (s *shop) closeOnceOneActs(which string) (wait func()) {
+	return s.execOnceOneActs(fmt.Sprintf(`update shop.orders set shipped_at = '%s' where %s`, day(3).Format(time.RFC3339), which))
 }
 
 // Statements that act at once leave no row behind that was read before the one that took long.
 func TestNoStepActsOnARowThatWasDoneDuringTheStatementOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.apply(unshipped(steps(rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsFor(1)})))
+	s.apply(unshipped(steps(rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsUntil(isClosed(1))})))
 	for id := range 150 {
 		s.order(id)
 		s.waits(fmt.Sprint(id), day(4))
@@ -681,12 +747,115 @@ func TestNoStepActsOnARowThatWasDoneDuringTheStatementOfAnother(t *testing.T) {
 	diff(t, []string{"0"}, s.strings(`select order_id::text from shop.act order by 1`))
 }
 
+// An instant between the beginning of the check and its second look is no longer to come.
+func TestNoStepActsOnARowThatIsDoneSinceTheCheckBegan(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsUntil(isClosed(1))})))
+	for id := range 3 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	now := day(4).Add(time.Millisecond).Format(time.RFC3339Nano)
+	wait := s.execOnceOneActs("update shop.orders set shipped_at = '" + now + "' where id > 0")
+	s.run(day(4))
+	wait()
+	diff(t, []string{"0"}, s.strings(`select order_id::text from shop.act order by 1`))
+	s.wants(map[string]string{"0": "done: open act", "1": "done: done at 2030-03-05T12:00:00.001Z", "2": "done: done at 2030-03-05T12:00:00.001Z"})
+}
+
+// The row that is decided about again has an error, so the statements act one by one after the other failed.
+func TestARowWithAnErrorTakesNoStatementFromTheRowsBehindIt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped(
+		steps(rule.Step{Name: "act", After: rule.Delay{Days: 4}, Event: "late", SQL: s.waitsUntil(
+			"exists (select from shop.orders o where o.id = 1 and o.customer <> 'UTC')")}),
+		func(a *rule.Applied) {
+			a.Rule.TimezoneName, a.Facts.Timezone = "customer", expr.Expr{SQL: "customer", Type: expr.Text}
+		}))
+	s.exec("alter table shop.act add check (order_id <> 2)")
+	for id := range 4 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.exec("update shop.orders set customer = 'UTC'")
+	wait := s.execOnceOneActs("update shop.orders set customer = 'nowhere' where id = 1")
+	s.run(day(4))
+	wait()
+	diff(t, []string{"0", "3"}, s.strings(`select order_id::text from shop.act order by 1`))
+	diff(t, []string{"late 0", "late 3"}, s.outbox())
+	state := s.state()
+	for id, want := range map[string]string{"1": "nowhere", "2": "check constraint"} {
+		if got := state["order.unshipped "+id]; !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+// By another session, such as with alter table. What was read before is not enough to act on.
+func TestNoStepActsOnARowWhoseTableWasLockedDuringTheStatementOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped(steps(
+		rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsUntil(
+			"exists (select from pg_locks where relation = 'shop.orders'::regclass and mode = 'AccessExclusiveLock' and granted)")},
+		rule.Step{Name: "late", After: rule.Delay{Duration: 7 * day24}, Event: "late"},
+	)))
+	s.exec(`insert into shop.orders (id, customer, placed_at) values (2, 'ada', $1)`, day(-3))
+	s.waits("2", day(1))
+	s.run(day(1))
+	for id := range 2 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	lock, err := s.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	wait := s.onceOneActs(func() error {
+		_, err := lock.Exec("lock table shop.orders in access exclusive mode")
+		return err
+	})
+	s.run(day(4))
+	wait()
+	diff(t, []string{"0", "2"}, s.strings(`select order_id::text from shop.act order by 1`))
+	diff(t, []string(nil), s.outbox())
+	next := fmt.Sprintf("day %.4g", grid.Default.Next(day(4)).Sub(day0).Hours()/24)
+	s.wants(map[string]string{"0": "day 7", "1": next, "2": next})
+}
+
+func TestAStatementAndTheEventOfItsStepHaveTheSamePayload(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	act := s.waitsUntil("exists (select from shop.orders o where o.id = 1 and o.customer <> 'ada')")
+	s.exec(`create table shop.told (order_id bigint, payload jsonb)`)
+	s.apply(unshipped(steps(rule.Step{
+		Name: "act", After: rule.Delay{Duration: 4 * day24}, Event: "late",
+		SQL: "with act as (" + act + " returning order_id) insert into shop.told select order_id, $payload::jsonb from act",
+	})))
+	for id := range 2 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	wait := s.execOnceOneActs("update shop.orders set customer = 'eve' where id = 1")
+	s.run(day(4))
+	wait()
+	want := []string{"ada", "eve"}
+	diff(t, want, s.strings(`select payload ->> 'customer' from shop.told order by order_id`))
+	diff(t, want, s.strings(`select data -> 'payload' ->> 'customer' from prescient.event_outbox order by subject`))
+}
+
 func TestNoEventIsPublishedAboutARowThatWasDoneDuringTheStatementOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.toOutbox()
 	s.apply(unshipped(steps(
-		rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsFor(1)},
+		rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: s.waitsUntil(isClosed(1))},
 		rule.Step{Name: "late", After: rule.Delay{Duration: 7 * day24}, Event: "late"},
 	)))
 	s.exec(`insert into shop.orders (id, customer, placed_at) select n, 'ada', $1 from generate_series(1, 2) as n`, day(-3))

@@ -29,9 +29,7 @@ type compiled struct {
 	// notify has the message of each step, recovered that of Rule.Recovered, and met that of Rule.Met. Nil: none.
 	notify         []*notifier
 	recovered, met *notifier
-	// again tells that a step had fired for a row at its first check, see page.remember.
-	again atomic.Bool
-	pace  pace // of its statements
+	pace           pace // of its statements
 	// locked is when a page last found the table locked. Nil: none has.
 	locked atomic.Pointer[time.Time]
 }
@@ -47,6 +45,7 @@ type prepared struct {
 func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (*page, error) {
 	p := &page{
 		checker: c, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
+		began: time.Now(), //nolint:forbidigo // measures how long ago
 	}
 	name := rows[0].JobExec
 	var state, definition string

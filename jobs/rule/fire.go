@@ -238,8 +238,11 @@ func (p *page) execute(ctx context.Context, rows []int) error {
 		began = time.Now() //nolint:forbidigo // as above
 	}
 	for n, i := range rows {
-		if n > 0 && p.leave(began, rows[n:]) || p.results[i].Err != nil {
+		if n > 0 && p.leave(began, rows[n:]) {
 			break
+		}
+		if p.results[i].Err != nil { // it was decided about again
+			continue
 		}
 		err := p.executeFor(ctx, began, []int{i})
 		if errors.Is(err, jobs.ErrDivide) {

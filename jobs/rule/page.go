@@ -28,6 +28,7 @@ type page struct {
 	// that one of them has written to the table, or to one of Rule.Also.
 	horizon   sql.NullString
 	unsettled bool
+	began     time.Time // the call
 	rows      []jobs.FutureJob
 	turns     []turn        // of each row
 	results   []jobs.Result // of each row
@@ -72,23 +73,14 @@ const (
 	foundRemoved = "the rule is removed"
 )
 
-// remember reads which steps have fired for the rows.
-//
-// It leaves out rows that are open at their first check: nearly always no step has fired for them. If
-// one has, record finds out, and the engine divides the call. From then on, remember reads all rows.
+// remember reads which steps have fired for the rows. A row may have fired steps before its first check: an earlier check
+// of the same entity has, or the file of the rule has changed since.
 func (p *page) remember(ctx context.Context) error {
 	recovers := p.rule.Rule.Recovered != (Act{})
-	all := len(p.rows) == 1 || p.rule.again.Load() || recovers
 	of := make(map[string]int, len(p.rows))
-	var keys []string
+	keys := make([]string, len(p.rows))
 	for i, row := range p.rows {
-		s := p.turns[i].seen
-		if open := s.There && s.About && !s.Done; all || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
-			of[row.EntityKey], keys = i, append(keys, row.EntityKey)
-		}
-	}
-	if len(keys) == 0 {
-		return nil
+		of[row.EntityKey], keys[i] = i, row.EntityKey
 	}
 	type fired struct {
 		key, step, start string
@@ -105,10 +97,20 @@ func (p *page) remember(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
 	}
+	type start struct{ key, value string }
+	instants := map[start]time.Time{} // of starts without a time zone
 	for _, f := range list {
 		t := &p.turns[of[f.key]]
-		if f.start != "" && f.start == t.seen.start {
-			f.since = t.seen.Since // the zone may have another law since
+		if f.start != "" { // the rule may have another zone since, or the zone another law
+			is := start{f.key, f.start}
+			switch at, known := instants[is]; {
+			case f.start == t.seen.start:
+				f.since = t.seen.Since
+			case known:
+				f.since = at
+			default:
+				instants[is] = f.since
+			}
 		}
 		// Met has followed, also if the rule had it before a change of its file.
 		met := f.step == MetStep && !slices.ContainsFunc(p.rule.Rule.Steps, func(s Step) bool { return s.Name == MetStep })
@@ -262,7 +264,6 @@ func (p *page) record(ctx context.Context) error {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
 	}
 	if len(recorded) != len(keys) {
-		p.rule.again.Store(true)
 		return fmt.Errorf("%w: a step of rule %s has fired before", jobs.ErrDivide, p.rule.Rule.Name)
 	}
 	return nil

@@ -55,9 +55,6 @@ var errLocked = fmt.Errorf("the table is locked: %w", leave.ErrToSlot)
 // read reads the rows of the table for the keys of rows of the page. It returns errLocked if the table is
 // locked.
 func (p *page) read(ctx context.Context, of []int) error {
-	if at := p.rule.locked.Load(); at != nil && time.Since(*at) < lockPause {
-		return errLocked
-	}
 	keys := make([]string, len(of))
 	var now time.Time // of the latest row: never before its slot
 	for n, i := range of {
@@ -66,7 +63,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 	}
 	args := p.rule.Parameters(keys)
 	if p.rule.asks {
-		args = append(args, now)
+		args = append(args, now.Add(time.Since(p.began))) // what the application has written during the call counts
 	}
 	found := make(map[string]seen, len(keys))
 	size := 0
@@ -125,6 +122,12 @@ func (p *page) read(ctx context.Context, of []int) error {
 		p.turns[i].seen, p.turns[i].readAt = s.after(changed[s.Key], p.rule.Facts), now
 	}
 	return nil
+}
+
+// lockedLately reports whether a page of the rule has found the table locked a moment ago.
+func (r *compiled) lockedLately() bool {
+	at := r.locked.Load()
+	return at != nil && time.Since(*at) < lockPause
 }
 
 // noted is what triggers have noted of a row.
@@ -187,19 +190,20 @@ func (p *page) look(ctx context.Context, rows []int) error {
 	if len(rows) == 0 || time.Since(p.turns[rows[0]].readAt) < freshFor {
 		return nil
 	}
-	before := make([]Row, len(rows))
+	before := make([]seen, len(rows))
 	for n, i := range rows {
-		before[n] = p.turns[i].seen.Row
+		before[n] = p.turns[i].seen
 	}
-	switch err := p.read(ctx, rows); {
-	case errors.Is(err, errLocked): // by a statement of the page itself, perhaps: what was read before counts
-		return nil
-	case err != nil:
+	err := p.read(ctx, rows)
+	if errors.Is(err, errLocked) {
+		return p.deferLocked(ctx, rows)
+	}
+	if err != nil {
 		return err
 	}
 	for n, i := range rows {
 		t := &p.turns[i]
-		if p.results[i].Err != nil || reflect.DeepEqual(before[n], t.seen.Row) {
+		if p.results[i].Err != nil || reflect.DeepEqual(before[n], t.seen) {
 			continue
 		}
 		t.events, p.results[i] = nil, jobs.Result{}
@@ -209,6 +213,21 @@ func (p *page) look(ctx context.Context, rows []int) error {
 		}
 		p.plan(i)
 		p.prepare(i)
+	}
+	return nil
+}
+
+// deferLocked leaves rows to the next slot, because their table is locked. If a statement of the page has locked it,
+// what was read before counts.
+func (p *page) deferLocked(ctx context.Context, rows []int) error {
+	var own bool
+	if err := pg.One(ctx, p.tx, pg.RuleLocks.In(p.Schema), nil, &own); err != nil {
+		return fmt.Errorf("find out who has locked %s: %w", p.rule.Relation, err)
+	}
+	for _, i := range rows {
+		if !own && p.results[i].Err == nil {
+			p.fail(i, errLocked)
+		}
 	}
 	return nil
 }

@@ -94,7 +94,11 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	for i := range all {
 		all[i] = i
 	}
-	switch err := p.read(ctx, all); {
+	err = errLocked
+	if !p.rule.lockedLately() {
+		err = p.read(ctx, all)
+	}
+	switch {
 	case errors.Is(err, errLocked):
 		for i := range p.rows {
 			p.fail(i, errLocked)
