@@ -132,6 +132,7 @@ var (
 	EventForget           = file("event_forget")
 	EventInsert           = file("event_insert")
 	EventLater            = file("event_later")
+	EventToldLater        = file("event_told_later")
 	EventLeft             = file("event_left")
 	EventLost             = file("event_lost")
 	EventMessages         = file("event_messages")

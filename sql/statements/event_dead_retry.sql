@@ -1,5 +1,6 @@
 -- Lets the forwarders try dead letters again: those of a subject ($1), an id ($2), given up before $3, and of a
--- consumer ($4). Nulls do not narrow. The first one of each subject is tried now. Returns their number.
+-- consumer ($4). Nulls do not narrow. The first one of each subject is tried now. A message that waits for its time holds
+-- back no other. Returns their number.
 -- Called by internal/deadletter.Retry.
 with again as (
     update prescient.event_dead d
@@ -13,8 +14,8 @@ with again as (
                         and b.subject = d.subject
                         and b.number < d.number
                         and (
-                            b.dead_at is null
-                            or ($2::text is null or b.id = $2) and ($3::timestamptz is null or b.dead_at < $3)
+                            b.dead_at is null and (b.send_at is null or b.refusals > 0)
+                            or b.dead_at is not null and ($2::text is null or b.id = $2) and ($3::timestamptz is null or b.dead_at < $3)
                         )
                 )
                 then t.now

@@ -77,7 +77,7 @@ func receiving(f *factory.Factory, to config.Receiver) (forward.Destination, err
 	return forward.Destination{
 		Name: message.Consumer(to.Name), Address: to.URL.String(), Types: []string{message.Type(to.Name)},
 		Publisher: receiver.NewPublisher(receiver.PublisherConfig{Receiver: r, PerMinute: to.PerMinute}),
-		SendAt:    receiver.SendAt, Keep: true,
+		SendAt:    receiver.SendAt, About: receiver.About, Keep: true,
 	}, nil
 }
 

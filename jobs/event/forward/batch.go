@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/stored"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -151,7 +152,43 @@ func (b *batch) decide(ctx context.Context, tx *sqlx.Tx) error {
 		}
 		b.fates[i], b.dead[i] = behind, k.dead && !s.cfg.Continue
 	}
-	return nil
+	return b.endsLater(ctx, tx)
+}
+
+// endsLater lets an event that tells that a problem is over wait for the one that tells of the problem.
+func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
+	if b.to.About == nil {
+		return nil
+	}
+	at := map[string]time.Time{} // of the problems whose events wait
+	var ends, subjects pq.StringArray
+	of := map[int]string{} // the problem that an event ends
+	for i, e := range b.page {
+		problem, over := b.to.About(e.Event)
+		switch {
+		case problem == "" || b.fates[i] == settled:
+		case b.fates[i] == later:
+			at[problem] = grid.Later(at[problem], b.times[i])
+		case over && b.fates[i] == unsent:
+			of[i], ends, subjects = problem, append(ends, problem), append(subjects, e.Subject)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	_, err := pg.Collect(ctx, tx, pg.EventToldLater.In(b.cfg.Schema), []any{b.to.Name, subjects, ends},
+		func(row *sql.Rows, problem *string) error {
+			var told time.Time
+			err := row.Scan(problem, &told)
+			at[*problem] = grid.Later(at[*problem], told)
+			return err
+		})
+	for i, problem := range of {
+		if told, waits := at[problem]; waits {
+			b.fates[i], b.times[i] = later, told
+		}
+	}
+	return err
 }
 
 // blocked returns the subjects that have refused events.

@@ -57,6 +57,9 @@ type Destination struct {
 	// SendAt returns when an event is sent. The zero time: at once. Until then it waits in the list of refused events,
 	// and holds back no other event. Those that are due together are in one call of the Publisher. Optional.
 	SendAt func(e event.Event) time.Time
+	// About returns the problem that an event tells of, and whether the event tells that it is over. Such an event waits
+	// if one about the same problem waits for its time. Empty: of none. Optional.
+	About func(e event.Event) (problem string, over bool)
 	// Keep records in table event_sent when the destination got each event.
 	Keep bool
 	// Told says that a person knows that the destination fails: the log then has it as information, not as a warning.

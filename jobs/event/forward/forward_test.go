@@ -425,6 +425,48 @@ func TestADestinationThatHangsIsTriedOnceBesideEventsForOthers(t *testing.T) {
 	}
 }
 
+// The next batch would be lost to it, too, and so all others.
+func TestARefusedEventWithoutAnAnswerHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{Lease: 3 * time.Second})
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	w.forward()
+	w.want("refused", w.refused(), "a1:1")
+	w.receiver.before = func(ctx context.Context, events []event.Event) {
+		if events[0].ID == "a1" {
+			<-ctx.Done()
+		}
+	}
+	w.publish("b1")
+	w.retry()
+	w.forward()
+	w.want("received", w.receiver.received(), "b1")
+	w.want("refused", w.refused(), "a1:2")
+}
+
+func TestARefusedEventForWhichADestinationSeemsDownHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.receiver.refuse("a1")
+	w.publish("a1", "a2")
+	w.forward()
+	w.want("refused", w.refused(), "a1:1 a2:0")
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		w.receiver.mu.Lock()
+		defer w.receiver.mu.Unlock()
+		w.receiver.down = nil
+		if events[0].ID == "a1" {
+			w.receiver.down = errors.New("503")
+		}
+	}
+	w.publish("b1")
+	w.retry()
+	w.forward()
+	w.want("received", w.receiver.received(), "b1")
+	w.want("refused", w.refused(), "a1:2 a2:0")
+}
+
 // An event that other events go past is refused, whatever its error says.
 func TestAnEventThatOthersGoPastIsRefused(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/event/message"
@@ -201,4 +202,50 @@ func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
 	w.receiver.down, w.receiver.before = nil, nil
 	w.send()
 	w.want("sent", w.sent(), "shop/a/a2 shop/b/b1")
+}
+
+// An incident that was resolved before it was opened would stay open.
+func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
+	tell := func(id, typ string) {
+		t.Helper()
+		subject := id[:1]
+		list := []event.Event{{ID: id, Source: "test", Type: typ, Subject: subject, Data: json.RawMessage(`{"about": "` + subject + `"}`)}}
+		if err := w.box.Publish(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("a2", "late") // waits for its time
+	w.forward()
+	tell("a1", "over")
+	tell("b1", "late")
+	tell("b3", "over")
+	tell("c2", "late") // read together
+	tell("c1", "over")
+	w.forward()
+	w.want("received", w.receiver.received(), "b1 b3")
+	w.want("later", w.refused(), "a2:0 a1:0 c2:0 c1:0")
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.send()
+	w.want("received", w.receiver.received(), "a2 a1 c2 c1")
+}
+
+func TestADeadLetterThatIsSentAgainWaitsForNoMessageOfALaterTime(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.MaxRefusals = 1
+	w.receiver.refuse("a3")
+	w.publish("a2")
+	w.forward()
+	w.publish("a3")
+	w.forward()
+	w.want("refused", w.refused(), "a2:0 [a3:1]")
+	w.receiver.refuse()
+	if _, err := deadletter.Retry(t.Context(), w.db, "", deadletter.Filter{Subject: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	w.send()
+	w.want("received", w.receiver.received(), "a3")
 }

@@ -55,15 +55,23 @@ func (s *sender) retry(ctx context.Context) (more bool, err error) {
 		events[i] = l.Event
 	}
 	err = s.to.Publisher.Publish(ctx, events)
+	results := event.Errors(err, len(events))
+	var down error // nothing is known of any event
 	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
-		return false, errors.Join(err, s.record(ctx, s.at, err, nil))
+		for i, l := range letters {
+			if l.Refusals == 0 {
+				results[i], down = fmt.Errorf("%w: %w", event.ErrNotSent, err), err
+			}
+		}
 	}
-	return s.settleRetry(ctx, letters, event.Errors(err, len(events)))
+	more, err = s.settleRetry(ctx, letters, results, down)
+	return more, errors.Join(down, err)
 }
 
-// settleRetry records what became of refused events.
+// settleRetry records what became of refused events, and the error of the destination if it is down. What had no answer
+// in the time of the batch counts as refused again, so that the next batch is not lost to it, too.
 func (s *sender) settleRetry(
-	ctx context.Context, letters []deadletter.Letter, results []error,
+	ctx context.Context, letters []deadletter.Letter, results []error, down error,
 ) (more bool, err error) {
 	var gone, again pq.Int64Array
 	var texts, subjects pq.StringArray
@@ -72,7 +80,7 @@ func (s *sender) settleRetry(
 		switch err := results[i]; {
 		case err == nil:
 			gone, got = append(gone, l.Number), append(got, l.Event)
-		case errors.Is(err, event.ErrNotSent) || ctx.Err() != nil:
+		case errors.Is(err, event.ErrNotSent) || errors.Is(ctx.Err(), context.Canceled):
 			continue
 		default:
 			again, texts = append(again, l.Number), append(texts, plain.ErrorText(err))
@@ -87,7 +95,7 @@ func (s *sender) settleRetry(
 	s.sent.Sent += int64(len(gone))
 	s.sent.Refused += int64(len(again))
 	var dead []int64
-	err = s.record(ctx, s.at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err = s.record(ctx, s.at, down, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, pg.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
 			return err
 		}

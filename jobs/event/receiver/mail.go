@@ -187,8 +187,10 @@ func (m *mailer) explain(err error) error {
 	err = fmt.Errorf("send mail by %s: %s", m.host, answerOf(failed))
 	switch {
 	case failed.Reason == gomail.ErrSMTPRcptTo: // also 4xx: a full mailbox stops no mail to others
-	case failed.IsTemp() || failed.Reason != gomail.ErrSMTPData && failed.Reason != gomail.ErrSMTPDataClose:
+	case failed.Reason != gomail.ErrSMTPData && failed.Reason != gomail.ErrSMTPDataClose:
 		return err
+	case failed.IsTemp():
+		return answered{err}
 	}
 	return fmt.Errorf("%w: %w", event.ErrRefused, err)
 }

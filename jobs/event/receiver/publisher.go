@@ -55,6 +55,7 @@ type publisher struct {
 type unit struct {
 	of     []int // the events
 	digest bool  // they have waited for each other
+	ends   bool  // it ends an incident, and disturbs nobody: no bound counts it
 }
 
 // Publish implements event.Publisher.
@@ -66,8 +67,9 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	}
 	sent := false
 	var down error // why the rest is not sent
+	var failed failures
 	for _, u := range p.units(messages, errs) {
-		if down == nil {
+		if down == nil && !u.ends {
 			down = p.wait(ctx)
 		}
 		if errors.Is(down, event.ErrThrottled) {
@@ -81,17 +83,60 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 		switch err := p.send(ctx, u, events, messages, errs); {
 		case err == nil:
 			sent = true
+			failed.alone(errs)
+		case errors.Is(err, event.ErrBlocked):
 		case errors.Is(err, event.ErrRefused):
 			fail(errs, u, err)
 		default:
-			fail(errs, u, fmt.Errorf("%w: %w", event.ErrNotSent, err))
-			down = err
+			if failed.add(errs, u, err) {
+				down = err
+			}
 		}
+	}
+	if down == nil && len(failed) > 0 {
+		down = failed[0].err
 	}
 	if down != nil && !sent && !errors.Is(down, event.ErrThrottled) {
 		return down // nothing is known of any event
 	}
 	return event.Partial(errs)
+}
+
+// mostFailures is how many messages in a row a service may answer with an error before it is down.
+const mostFailures = 3
+
+// answered is the error of a service that has answered. The message alone may be the cause, or the service.
+type answered struct{ error }
+
+func (a answered) Unwrap() error { return a.error }
+
+// failures are units that have failed since the service took a message.
+type failures []failure
+
+type failure struct {
+	unit
+	err, unsent error
+}
+
+// add notes that a unit has failed, and reports whether the service is down.
+func (f *failures) add(errs []error, u unit, err error) (down bool) {
+	unsent := fmt.Errorf("%w: %w", event.ErrNotSent, err)
+	fail(errs, u, unsent)
+	*f = append(*f, failure{unit: u, err: err, unsent: unsent})
+	_, is := errors.AsType[answered](err)
+	return !is || len(*f) >= mostFailures
+}
+
+// alone is called once the service has taken a later message: those before it have failed because of themselves.
+func (f *failures) alone(errs []error) {
+	for _, one := range *f {
+		for _, i := range one.of {
+			if errors.Is(errs[i], one.unsent) {
+				errs[i] = one.err
+			}
+		}
+	}
+	*f = nil
 }
 
 // fail gives the events of a unit an error, unless they have one.
@@ -114,6 +159,15 @@ func Decode(e event.Event) (m Message, err error) {
 	return m, nil
 }
 
+// About returns the problem that the message of an event tells of, and whether it tells that this is over.
+func About(e event.Event) (problem string, over bool) {
+	var m message.Message
+	if err := json.Unmarshal(e.Data, &m); err != nil {
+		return "", false
+	}
+	return m.About, m.Over
+}
+
 // SendAt returns when the message of an event is sent. The zero time: at once.
 func SendAt(e event.Event) (at time.Time) {
 	var m message.Message
@@ -130,6 +184,10 @@ func (p *publisher) units(messages []Message, errs []error) (list []unit) {
 	alone := 0
 	for i, m := range messages {
 		if errs[i] != nil || m.Quiet && !p.incidents {
+			continue
+		}
+		if m.Over && p.incidents {
+			list = append(list, unit{of: []int{i}, ends: true})
 			continue
 		}
 		digest := m.SendAt != nil
@@ -175,7 +233,7 @@ func (p *publisher) wait(ctx context.Context) error {
 	return nil
 }
 
-// send sends a unit, without events behind a refused one of their subject.
+// send sends a unit, without events behind a refused one of their subject. Returns event.ErrBlocked if none is left.
 func (p *publisher) send(ctx context.Context, u unit, events []event.Event, messages []Message, errs []error) error {
 	failed := map[string]bool{}
 	for i, err := range errs {
@@ -183,8 +241,9 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 			failed[events[i].Subject] = true
 		}
 	}
-	var texts, pages []string
+	var ids, texts, pages []string
 	var first Message
+	over := true
 	for _, i := range u.of {
 		if failed[events[i].Subject] {
 			errs[i] = event.ErrBlocked
@@ -193,6 +252,7 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 		if len(texts) == 0 {
 			first = messages[i]
 		}
+		ids, over = append(ids, messages[i].ID), over && messages[i].Over
 		texts, pages = append(texts, messages[i].Text), append(pages, messages[i].HTML)
 	}
 	heading := spoken.Count(len(texts), "message", "messages") + ":"
@@ -202,10 +262,13 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 	}
 	switch {
 	case len(texts) == 0:
-		return nil
+		return event.ErrBlocked
 	case len(texts) == 1:
 		first.Text = cut(first.Text, p.Most())
 	default:
+		// It is another message than each of them: what ends one of them does not end it.
+		first.ID, first.Over = hash(strings.Join(ids, "\n")), over
+		first.About = first.ID
 		first.Text = together(heading, texts, p.Most())
 		first.HTML = togetherHTML(heading, texts, pages)
 	}

@@ -173,6 +173,87 @@ func TestAQuietMessageGoesToAServiceThatKeepsAnIncidentAlone(t *testing.T) {
 	}
 }
 
+// messageOf returns the event of a message.
+func messageOf(id string, m message.Message) event.Event {
+	data, _ := json.Marshal(m)
+	return event.Event{ID: id, Source: "test", Type: message.Type("ops"), Subject: m.About, Data: data}
+}
+
+// What is above the bound of a minute is one incident. That something is over ends its own incident, and no other.
+func TestMessagesThatAreToldTogetherAreAnIncidentOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, nil)
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, "pagerduty+http://key@"+web.Host(), loopback), PerMinute: 2})
+	late := func(n string) event.Event {
+		return messageOf("late"+n, message.Message{Text: "late " + n, About: "order " + n})
+	}
+	list := []event.Event{messageOf("over7", message.Message{Text: "over", About: "order 7", Over: true}), late("1"), late("2"), late("3")}
+	if err := p.Publish(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range web.Got() {
+		var is struct {
+			Action string `json:"event_action"`
+			Key    string `json:"dedup_key"`
+		}
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "/v2/enqueue ")), &is); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(is.Key, "order") {
+			is.Key = "its own"
+		}
+		got = append(got, is.Action+" "+is.Key)
+	}
+	if diff := gocmp.Diff([]string{"resolve order 7", "trigger order 1", "trigger its own"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A service such as Matrix takes a message with the same id once.
+func TestMessagesThatAreToldTogetherHaveAnotherIDThanEachOfThem(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, nil)
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, "http://"+web.Host(), loopback)})
+	for _, list := range [][]event.Event{events("1 a one>"), events("1 a one>", "2 b two>"), events("1 a one>", "2 b two>")} {
+		if err := p.Publish(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ids []string
+	for _, line := range web.Got() {
+		ids = append(ids, regexp.MustCompile(`"id":"(.*?)"`).FindStringSubmatch(line)[1])
+	}
+	if len(ids) != 3 || ids[0] != "1" || ids[1] == "1" || ids[1] != ids[2] {
+		t.Errorf("%q", ids)
+	}
+}
+
+func TestAMessageThatAServiceAnswersWithAnErrorHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	broken := ""
+	web := receivertest.NewWeb(t, func(_, body string) (int, string) {
+		if strings.Contains(body, "poison") || strings.Contains(body, broken) && broken != "" {
+			return http.StatusInternalServerError, ""
+		}
+		return http.StatusOK, "ok"
+	})
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, "slack+http://"+web.Host()+"/x", loopback)})
+	err := p.Publish(t.Context(), events("1 a poison", "2 a next", "3 b one", "4 c poison"))
+	errs := event.Errors(err, 4)
+	if errs[0] == nil || errors.Is(errs[0], event.ErrNotSent) || !errors.Is(errs[1], event.ErrBlocked) || errs[2] != nil || !errors.Is(errs[3], event.ErrNotSent) {
+		t.Errorf("%v", errs)
+	}
+	broken = "text" // everything: the service is down
+	err = p.Publish(t.Context(), events("1 a one", "2 b two", "3 c three", "4 d four"))
+	if _, partial := errors.AsType[*event.PartialError](err); err == nil || partial {
+		t.Errorf("%v", err)
+	}
+	if got := len(web.Got()); got != 1 {
+		t.Errorf("%d were sent", got)
+	}
+}
+
 func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	t.Parallel()
 	server := receivertest.NewSMTP(t)

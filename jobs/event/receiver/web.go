@@ -261,8 +261,11 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 		out.Authorization = w.scheme + " " + key
 	}
 	answer, err := w.client.Post(ctx, &to, out)
-	if status, is := errors.AsType[*egress.StatusError](err); is && refuses(status.Status, m.To != "") {
+	switch status, is := errors.AsType[*egress.StatusError](err); {
+	case is && refuses(status.Status, m.To != ""):
 		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
+	case is && status.Status >= http.StatusInternalServerError && status.RetryAfter == 0:
+		err = answered{err}
 	}
 	return strings.TrimSpace(string(answer)), advised(err)
 }

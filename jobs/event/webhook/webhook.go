@@ -23,6 +23,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -57,7 +58,7 @@ func (p *publisher) Close() error {
 
 // Publish sends a batch. An event was published when its answer was 2xx.
 func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
-	b := batch{publisher: p}
+	b := batch{publisher: p, most: share(ctx)}
 	errs := make([]error, len(events))
 	waiting := queues(events)
 	var wg sync.WaitGroup
@@ -75,7 +76,18 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 // batch is a call of Publish.
 type batch struct {
 	*publisher
-	failed atomic.Int64 // events in a row
+	most   time.Duration // for an event, with all its tries; 0: no limit
+	failed atomic.Int64  // events in a row
+}
+
+// share returns how long one event of a batch may take: less than the batch, so that one that gets no answer is told
+// from those for which no time was left. 0: there is no limit.
+func share(ctx context.Context) time.Duration {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return 0
+	}
+	return max(time.Millisecond, time.Until(end)*3/4)
 }
 
 // queues yields the indexes of the events of each subject, in order; see event.BySubject.
@@ -97,6 +109,14 @@ var errDown = fmt.Errorf("%w: the %d events before it failed", event.ErrNotSent,
 func (b *batch) post(ctx context.Context, e event.Event) error {
 	if b.failed.Load() >= maxFailed {
 		return errDown
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", event.ErrNotSent, context.Cause(ctx))
+	}
+	if b.most > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, b.most, fmt.Errorf("no answer within %s", b.most.Round(time.Second)))
+		defer cancel()
+		ctx = limited
 	}
 	body, err := json.Marshal(e)
 	if err != nil {

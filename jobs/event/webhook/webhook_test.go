@@ -367,6 +367,29 @@ func TestTheEndOfTheContextEndsABatch(t *testing.T) {
 	}
 }
 
+// So the forwarder can tell it from those for which no time was left.
+func TestAnEventWithoutAnAnswerFailsBeforeItsBatch(t *testing.T) {
+	t.Parallel()
+	r := serve(t, func(_ http.ResponseWriter, in *http.Request, e event.Event) int {
+		if e.Subject == "hangs" {
+			<-in.Context().Done()
+		}
+		return http.StatusOK
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	err := open(t, r.URL, event.Config{Allow: loopback}).Publish(ctx, []event.Event{eventOf("hangs", 0), eventOf("good", 0)})
+	errs := event.Errors(err, 2)
+	if ctx.Err() != nil || errs[0] == nil || errors.Is(errs[0], event.ErrNotSent) || errs[1] != nil {
+		t.Errorf("%v; the time of the batch: %v", errs, ctx.Err())
+	}
+	cancel()
+	err = open(t, r.URL, event.Config{Allow: loopback}).Publish(ctx, []event.Event{eventOf("later", 0)})
+	if !errors.Is(event.Errors(err, 1)[0], event.ErrNotSent) {
+		t.Errorf("an event for which no time was left: %v", err)
+	}
+}
+
 func TestAReceiverThatIsGoneIsToldSo(t *testing.T) {
 	t.Parallel()
 	r := serve(t, func(http.ResponseWriter, *http.Request, event.Event) int { return http.StatusGone })
