@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
@@ -178,5 +180,36 @@ func TestTheRestOfALargeGroupIsCheckedThoughACallFails(t *testing.T) {
 	result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })
 	if result.Failed+result.Finished != rows || result.Failed == 0 || result.Finished == 0 || calls != 2 || result.State != slots.StateDone {
 		t.Errorf("%d calls: %+v", calls, result)
+	}
+}
+
+// The rest is of another claim than the rows of the call, whose own claim finds nothing left.
+func TestTheRestOfALargeGroupIsCheckedThoughACallIsAbandoned(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows, others, size = 50, 20, 300_000 // a call has 56 rows
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	var calls atomic.Int64
+	family := jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		if calls.Add(1) == 1 {
+			<-never
+		}
+		return make([]jobs.Result, len(batch)), nil
+	})
+	w.registry.Register("job", family, jobs.Timeout(time.Second))
+	w.registry.Register("other", family, jobs.Timeout(time.Second), jobs.Priority(1))
+	w.enqueueGroups(rows, "a")
+	for n := range others {
+		request := jobs.Request{JobExec: "other", EntityName: "customer", EntityKey: fmt.Sprint("o", n), GroupKey: "a", CheckAt: slot(1)}
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	w.clock.Set(slot(1))
+	result := endOf(t, w.startRun(context.WithoutCancel(t.Context()), w.runner(func(c *slots.Config) { c.Page, c.Grace = rows, 100*time.Millisecond })))
+	if !errors.Is(result.err, slots.ErrAbandoned) || result.Failed+result.Finished != rows+others || result.Finished == 0 {
+		t.Errorf("%d calls: %+v", calls.Load(), result)
 	}
 }

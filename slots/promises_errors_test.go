@@ -241,6 +241,18 @@ func TestARunCountsARecordWhoseReplyWasLostBeforeAnotherClosedTheSlot(t *testing
 // The server takes back what was recorded already, when it is to be committed.
 func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T) {
 	t.Parallel()
+	recordsTwice(t, "serialization_failure")
+}
+
+// The server may report a wait for a lock that took too long as a cancelled statement.
+func TestARecordThatTheServerCancelsIsRepeated(t *testing.T) {
+	t.Parallel()
+	recordsTwice(t, "query_canceled")
+}
+
+// recordsTwice runs rows, whose first record fails with an error.
+func recordsTwice(t *testing.T, state string) {
+	t.Helper()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
 	w.db.MustExec(`
@@ -248,7 +260,7 @@ func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T
 		create function fail_once() returns trigger language plpgsql as $$
 		begin
 			if nextval('public.tried') = 1 then
-				raise exception 'somebody was first' using errcode = 'serialization_failure';
+				raise exception 'somebody was first' using errcode = '` + state + `';
 			end if;
 			return null;
 		end

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -277,6 +278,33 @@ func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 }
 
 // The server may report a lock timeout as a cancelled statement.
+// The last record of a claim has no rows left, and closes the slot. It waits 5 s for the lock at a time.
+func TestARunWaitsForTheLockOfItsSlotToCloseIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits 12 s for a lock")
+	}
+	t.Parallel()
+	w := setup(t)
+	locked := make(chan *sqlx.Tx, 1)
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		tx, err := w.db.BeginTxx(t.Context(), nil)
+		if err != nil {
+			return nil, err
+		}
+		_, err = tx.Exec(`select pg_advisory_xact_lock_shared(hashtextextended('prescient.slot ' || extract(epoch from $1::timestamptz), 0))`, slot(1))
+		locked <- tx
+		return nil, err
+	}))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	running := w.startRun(t.Context(), w.runner())
+	tx := await.Receive(t, "the check", locked)
+	time.AfterFunc(12*time.Second, func() { _ = tx.Rollback() })
+	if result := endOf(t, running); result.err != nil || result.State != slots.StateDone || result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
 func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -94,17 +94,21 @@ func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left ti
 	}
 	opened := false // a slot
 	left = until
+	open := until // the first slot that is
 	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
 		d.warnNotRegistered(ctx, r)
 		if leftTo(r) && r.Slot.Before(left) {
 			left = r.Slot
 		}
+		if r.State == slots.StateOpen && r.Slot.Before(open) {
+			open = r.Slot
+		}
 		opened = opened || r.State != ""
 	}})
 	err = stoppedBy(ctx, opened, err)
 	d.logCaught(ctx, caught, err)
-	if errors.Is(err, slots.ErrLocked) { // it has done all else, and the next one looks at the rest
-		err = nil
+	if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
+		return open, nil // it has done all else, and the next one looks at the rest
 	}
 	return left, err
 }

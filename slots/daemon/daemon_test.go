@@ -511,6 +511,61 @@ func TestCatchUpLeavesASlotToTheRunThatHasItUntilThatRunStops(t *testing.T) {
 	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
 }
 
+// lock locks the row of a job, as an application does. The function unlock lets it go.
+func (w *world) lock(job string) (unlock func()) {
+	w.t.Helper()
+	tx, err := w.db.BeginTxx(w.t.Context(), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = tx.Rollback() })
+	tx.MustExec(`select from prescient.future_job where job = prescient.find_job($1) for update`, job)
+	return func() { _ = tx.Rollback() }
+}
+
+func TestCatchUpLooksAgainAtALockedRowBesideRowsOfAnUnregisteredJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	w.record("job")
+	slot := w.slot(-2 * int(lookBack/time.Second)) // only a catch-up of the whole ledger finds it
+	if err := w.ledger.Begin(t.Context(), slot); err != nil {
+		t.Fatal(err)
+	}
+	w.due(slot, "job", 1)
+	w.due(slot, "another team's", 1)
+	unlock := w.lock("job")
+	d, _ := w.start()
+	eventually(t, "catch-up to have looked at the whole ledger", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return !d.catchUp.thorough.IsZero()
+	})
+	unlock()
+	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
+}
+
+func TestACheckThatIgnoresItsTimeoutInACatchUpEndsTheDaemonBesideALockedRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	}), jobs.Timeout(10*time.Millisecond))
+	w.record("job")
+	if err := w.ledger.Begin(t.Context(), w.slot(-1)); err != nil {
+		t.Fatal(err)
+	}
+	w.due(w.slot(-1), "stuck", 1)
+	w.due(w.slot(-1), "job", 1)
+	w.lock("job")
+	err := Run(t.Context(), w.config(func(c *Config) { c.Runner.Grace = 10 * time.Millisecond }))
+	if !errors.Is(err, slots.ErrAbandoned) {
+		t.Errorf("Run returned %v, want ErrAbandoned", err)
+	}
+}
+
 func TestADaemonLeavesRowsOfAJobThatItHasNotRegisteredToOneThatHas(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)

@@ -1,6 +1,7 @@
 -- Claims rows of a slot: the next page of one job, or all rows of several jobs that fit into one
 -- page. rest: those of the given jobs that still have rows to claim.
--- The token names the claim. A call that is repeated with the same token returns the same claim.
+-- The token names the claim. A call that is repeated with the same token returns the same claim, and renews its lease:
+-- the caller counts it from the last call.
 create or replace function prescient.claim_rows(
     at       timestamptz,
     run_kind text,
@@ -34,7 +35,10 @@ begin
         return;
     end if;
     perform from prescient.slot_job s where s.slot = at and s.job = any (numbers) and not s.drained order by s.job for update;
-    select c.jobs, c.first_id, c.last_id into jobs, first_id, last_id from prescient.slot_claim c where c.token = own;
+    update prescient.slot_claim c
+    set allocated_until = statement_timestamp() + lease
+    where c.token = own
+    returning c.jobs, c.first_id, c.last_id into jobs, first_id, last_id;
     if not found then
         for due in
             select s.job, s.cursor

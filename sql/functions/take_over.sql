@@ -25,9 +25,10 @@ begin
     if not exists (select from prescient.slot_run r where r.slot = at and r.state = 'open') then
         return;
     end if;
-    select c.jobs, c.first_id, c.last_id into take_over.jobs, take_over.first_id, take_over.last_id
-    from prescient.slot_claim c
-    where c.token = own;
+    update prescient.slot_claim c -- of a call whose reply was lost, see claim_rows
+    set allocated_until = statement_timestamp() + lease
+    where c.token = own
+    returning c.jobs, c.first_id, c.last_id into take_over.jobs, take_over.first_id, take_over.last_id;
     if found then
         return;
     end if;

@@ -143,7 +143,7 @@ func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
 	cfg.After = c.left.add
 	caught, err := c.runner.CatchUp(ctx, cfg)
 	c.bars.Close()
-	if errors.Is(err, slots.ErrLocked) {
+	if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
 		locked, err = &exit.Error{Code: exit.Left, Err: err}, nil
 	}
 	view = newCaughtView(caught, c.a)

@@ -74,6 +74,31 @@ func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
 	}
 }
 
+// The runner counts the lease from the call that it repeats, because the reply to the first one was lost.
+func TestACallForAClaimThatIsRepeatedRenewsItsLease(t *testing.T) {
+	t.Parallel()
+	s := open(t, 3)
+	c := s.Claim(3)
+	for name, call := range map[string]string{
+		"claim_rows": `select first_id from prescient.claim_rows($1, 'run', $2, 'me', '1 minute', array[$3::bigint], 3)`,
+		"take_over":  `select first_id from prescient.take_over($1, 'run', $2, 'me', '1 minute', array[$3::bigint])`,
+	} {
+		var first int64
+		var lasts float64
+		db := s.Server.DB
+		if _, err := db.ExecContext(t.Context(), `update prescient.slot_claim set allocated_until = clock_timestamp() + interval '1 s' where token = $1`, c.Token); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.GetContext(t.Context(), &first, call, s.At(), c.Token, s.Number); err != nil || first != c.First {
+			t.Errorf("%s: rows from %d, want %d: %v", name, first, c.First, err)
+		}
+		err := db.GetContext(t.Context(), &lasts, `select extract(epoch from allocated_until - clock_timestamp())::float8 from prescient.slot_claim where token = $1`, c.Token)
+		if err != nil || lasts < 10 {
+			t.Errorf("%s: the lease lasts %.0f s, want a minute: %v", name, lasts, err)
+		}
+	}
+}
+
 // The clock of the runner is years ahead here.
 func TestALeaseEndsByTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func (r *Recorder) recordMessage(c *claim.Claim, batch []row.Outcome, then Then)
 	began := elapsed.Now()
 	err := r.recordUnlocked(c, batch, then)
 	switch {
-	case pg.IsLockTimeout(err) || pg.IsRetryable(err):
+	case r.meetsOthers(err):
 		r.Writing.beWary()
 		return r.recordFree(c, batch, db.LockTimeout)
 	case pg.HasState(err, slotBegun) || r.Refuses(err):
@@ -118,6 +118,13 @@ func (r *Recorder) recordMessage(c *claim.Claim, batch []row.Outcome, then Then)
 	}
 	r.Writing.adapt(time.Since(began))
 	return nil, nil
+}
+
+// meetsOthers reports whether a record has met what others have locked or written. The server may report a wait for a
+// lock that took too long as a cancelled statement.
+func (r *Recorder) meetsOthers(err error) bool {
+	return pg.IsLockTimeout(err) || pg.IsRetryable(err) ||
+		pg.HasState(err, pqerror.QueryCanceled) && r.Session.Work.Err() == nil
 }
 
 // recordUnlocked records outcomes in one message, which fails as a whole if another transaction has locked a row.
@@ -179,10 +186,12 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
-// n to all.
+// n to all. Without outcomes, nothing can be recorded apart from others that are locked: it waits for the lock, too.
 func (r *Recorder) commitOnce(c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
-	waits := func(err error) bool { return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) }
+	waits := func(err error) bool {
+		return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) || all == (row.Tally{}) && db.Retryable(err)
+	}
 	return r.Session.Server.Retry(r.Session.Work, waits, func() error {
 		if unknown {
 			done, err := r.Find(c, part)
@@ -343,7 +352,7 @@ func (r *Recorder) lockAndRecord(
 	case claim.IsLost(err):
 		r.Leases.Lose(c.Lease)
 		return nil, nil
-	case pg.IsLockTimeout(err) || pg.IsRetryable(err) || errors.Is(err, errBusy):
+	case r.meetsOthers(err) || errors.Is(err, errBusy):
 		return batch, nil
 	case err != nil:
 		return batch, err

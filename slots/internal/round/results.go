@@ -97,10 +97,14 @@ func (r *results) forget(u *unit.Unit) bool {
 	return r.close(u, func() { r.cut = true })
 }
 
-// abandon adds the outcomes of a unit whose call was abandoned, and returns the queue of the unit.
+// abandon adds the outcomes of a unit whose call was abandoned, and returns the queue of the unit. The rows of its group
+// that the call did not get follow in another.
 func (r *results) abandon(u *unit.Unit, outcomes []row.Outcome) (q *queue) {
 	r.end(u, func() {
 		q = r.running[u]
+		if rest := u.Rest(); rest != nil {
+			r.next.Again = append(r.next.Again, rest)
+		}
 		r.add(outcomes)
 	})
 	return q
