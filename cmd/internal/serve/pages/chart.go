@@ -8,10 +8,14 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // bar is a cell of the time axis.
-type bar struct{ board.Cell }
+type bar struct {
+	board.Cell
+	AtLeast bool // counting the rows that wait stopped at Planned: there are that many or more
+}
 
 // axis is the chart of the slots of a range, and what its table has.
 type axis struct {
@@ -28,13 +32,15 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	var a axis
 	var most int64
 	for _, c := range cells {
+		var left ledger.Count
 		for _, t := range trouble {
 			if end := c.Slot.Add(time.Duration(c.Span)); c.Checked == 0 &&
 				!t.Slot.Before(c.Slot) && t.Slot.Before(end) {
-				c.Planned = max(c.Planned, t.Waiting)
+				left = left.Plus(t.Count())
 			}
 		}
-		a.Bars = append(a.Bars, bar{c})
+		c.Planned = max(c.Planned, left.N)
+		a.Bars = append(a.Bars, bar{c, left.AtLeast && c.Planned == left.N})
 		most = max(most, rows(c))
 	}
 	if len(a.Bars) == 0 {
@@ -72,7 +78,7 @@ func (b bar) Rows() string {
 	case coming(b.Cell) && rows(b.Cell) > 0:
 		return "about " + n
 	case notRun(b.Cell) && b.Checked == 0 && b.Planned > 0:
-		return n + " wait"
+		return string(tally(b.waiting())) + " wait"
 	default:
 		return n
 	}
@@ -119,6 +125,9 @@ func rows(c board.Cell) int64 {
 	return c.Checked
 }
 
+// waiting returns the rows of a bar whose slots were not run.
+func (b bar) waiting() ledger.Count { return ledger.Count{N: b.Planned, AtLeast: b.AtLeast} }
+
 // coming reports whether a cell stands for its forecast. The cell in which now is does so until one of its slots has
 // rows or was missed.
 func coming(c board.Cell) bool { return c.Forecast != nil && c.Checked == 0 && !notRun(c) }
@@ -132,12 +141,16 @@ func (b bar) Label() string {
 	if b.Slots > 1 {
 		text += fmt.Sprintf(" and %s more slots", num(b.Slots-1))
 	}
-	return text + ": " + says(b.Cell)
+	return text + ": " + b.says()
 }
 
-// says describes a cell in words. For several slots, the rows are their sum, and the time is that
+// says describes a cell in words.
+func says(c board.Cell) string { return bar{Cell: c}.says() }
+
+// says describes the bar in words. For several slots, the rows are their sum, and the time is that
 // of the longest.
-func says(c board.Cell) string {
+func (b bar) says() string {
+	c := b.Cell
 	text, longest := stateWords[c.State], ""
 	if c.Slots > 1 {
 		longest = "the longest "
@@ -151,9 +164,11 @@ func says(c board.Cell) string {
 		text = plural(c.Missed, "slot", "slots") + " missed"
 		if c.Checked > 0 {
 			text += ", " + plural(c.Checked, "row", "rows") + " checked"
+		} else if c.Planned > 0 {
+			text += ", " + counted(b.waiting(), "row waits", "rows wait")
 		}
 	case notRun(c) && c.Planned > 0:
-		text += ", " + plural(c.Planned, "row waits", "rows wait")
+		text += ", " + counted(b.waiting(), "row waits", "rows wait")
 	}
 	if c.Failed > 0 {
 		text += ", " + num(c.Failed) + " failed"
@@ -177,7 +192,7 @@ func says(c board.Cell) string {
 	if c.Late {
 		text += ", rows were left in it"
 	}
-	if by := (bar{c}).CaughtUpText(); by != "" {
+	if by := b.CaughtUpText(); by != "" {
 		text += ", " + by
 	}
 	return text

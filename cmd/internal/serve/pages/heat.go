@@ -50,7 +50,7 @@ func newHeat(days []board.LedgerDay) heat {
 	for row, d := range days {
 		wrong := false
 		for i, c := range d.Cells {
-			cell := heatCell{bar{c}, i * heatCellWide, row * heatRow, strconv.Itoa(heatLevel(c.Checked, most))}
+			cell := heatCell{bar{Cell: c}, i * heatCellWide, row * heatRow, strconv.Itoa(heatLevel(c.Checked, most))}
 			switch {
 			case notRun(c):
 				cell.Style = "missed"
@@ -91,7 +91,7 @@ func daySums(days []board.LedgerDay) (list []daySum) {
 			sum.CaughtUp, sum.Missed = sum.CaughtUp+c.CaughtUp, sum.Missed+c.Missed
 			sum.Checked, sum.Failed = sum.Checked+c.Checked, sum.Failed+c.Failed
 			sum.Took = max(sum.Took, time.Duration(c.Took))
-			if b := (bar{c}); b.Trouble() {
+			if b := (bar{Cell: c}); b.Trouble() {
 				sum.Wrong = append(sum.Wrong, b)
 			}
 		}

@@ -81,7 +81,7 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 			"about 70 rows expected, at most about 143ms a slot", "about 70", "about 143ms", 70, "ahead",
 		},
 	} {
-		b := bar{c.cell}
+		b := bar{Cell: c.cell}
 		if got := says(c.cell); got != c.label {
 			t.Errorf("%s: says %q, want %q", c.name, got, c.label)
 		}
@@ -93,8 +93,8 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 	some, all := cell(slots.StateDone, 0), cell(slots.StateDone, 0)
 	some.Forecast, all.Forecast, some.CaughtUp, all.CaughtUp = nil, nil, 3, all.Done
 	for c, want := range map[*board.Cell]string{&some: "3 slots by catch-up", &all: "by catch-up"} {
-		if got := "run, 170 rows, the longest took 301ms, " + want; says(*c) != got || (bar{*c}).CaughtUpText() != want {
-			t.Errorf("%q and %q, want %q", says(*c), bar{*c}.CaughtUpText(), got)
+		if got := "run, 170 rows, the longest took 301ms, " + want; says(*c) != got || (bar{Cell: *c}).CaughtUpText() != want {
+			t.Errorf("%q and %q, want %q", says(*c), bar{Cell: *c}.CaughtUpText(), got)
 		}
 	}
 	var v overviewPage
@@ -103,6 +103,48 @@ func TestABarOfSlotsThatWereRunAndOfSlotsToComeTellsBoth(t *testing.T) {
 	want := "So far, 6 of 15 slots from 12:00 on were run: 170 rows, the longest took 301ms. The next slot is 12:06."
 	if got := v.summary(); got != want {
 		t.Errorf("summary %q, want %q", got, want)
+	}
+}
+
+func TestABarOfSeveralMissedSlotsHasTheSumOfTheRowsThatWait(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
+	left := func(minute int, rows int64, atLeast bool) view.Trouble {
+		return view.Trouble{Slot: noon.Add(time.Duration(minute) * time.Minute), Waiting: rows, AtLeast: atLeast}
+	}
+	for _, c := range []struct {
+		name        string
+		cell        board.Cell
+		trouble     []view.Trouble
+		rows, label string
+		height      int64
+	}{
+		{
+			"several slots", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 3},
+			[]view.Trouble{left(14, 7, false), left(3, 5, false), left(0, 4, false), left(15, 100, false), left(-1, 100, false)},
+			"16 wait", "3 slots missed, 16 rows wait", 16,
+		},
+		{
+			"a count that stopped", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 2},
+			[]view.Trouble{left(3, 5, false), left(0, 10_000, true)},
+			"10,005+ wait", "2 slots missed, more than 10,005 rows wait", 10_005,
+		},
+		{
+			"a slot that was opened", board.Cell{Slots: 1, State: slots.StateOpen, Planned: 40},
+			[]view.Trouble{left(0, 30, false)},
+			"40 wait", "left open, 40 rows wait", 40,
+		},
+		{
+			"a slot with checks", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 1, Planned: 40, Checked: 40},
+			[]view.Trouble{left(0, 10_000, true)},
+			"40", "1 slot missed, 40 rows checked", 40,
+		},
+	} {
+		c.cell.Slot, c.cell.Span = noon, duration.Text(15*time.Minute)
+		b := newAxis([]board.Cell{c.cell}, c.trouble, noon.Add(time.Hour)).Bars[0]
+		if label := b.says(); b.Rows() != c.rows || label != c.label || rows(b.Cell) != c.height {
+			t.Errorf("%s: %q, %q, %d high; want %q, %q, %d", c.name, b.Rows(), label, rows(b.Cell), c.rows, c.label, c.height)
+		}
 	}
 }
 
