@@ -82,6 +82,8 @@ func parts(list []Request) iter.Seq[[]Request] {
 // those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad requests. Two concurrent
 // streams with the same keys in another order may deadlock: then one of them fails, with nothing
 // written. on is as with Enqueue.
+//
+// A stream is written while all goes on, so all must not use tx.
 func (c *Client) EnqueueAll(
 	ctx context.Context, tx Tx, all iter.Seq[Request], on ...OnConflict,
 ) (EnqueueCounts, error) {

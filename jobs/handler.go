@@ -148,6 +148,9 @@ func BatchInTx[J any, Tx DB](fn func(ctx context.Context, tx Tx, batch []J) ([]R
 // group_key is in the group of its entity. One function has to check all jobs of a family, so
 // another Group of the same family cannot be registered.
 //
+// The options of its own job decide about each row, such as MaxChecks, Retry and Deadline. Those of the call are the
+// options of one of the jobs: give all jobs of a family the same Timeout, Concurrency and WithPool.
+//
 // A call gets at most 16 MiB of rows, which is 33,000 rows without payloads. The other rows of a
 // larger group come in further calls, one after the other. An error that fn returns, a panic and a
 // timeout belong to all rows of the call. See TxBatchFunc for the other rules, and InTx for Tx.

@@ -314,6 +314,43 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	}
 }
 
+// A call of a group has rows of several jobs, each with options of its own.
+func TestTheOptionsOfItsOwnJobDecideAboutARowOfAGroup(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var called []string
+	family := jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			called, results[i].Next = append(called, job.JobExec), new(slot(9))
+		}
+		return results, nil
+	})
+	w.registry.Register("once", family, jobs.MaxChecks(1))
+	w.registry.Register("often", family, jobs.MaxChecks(5))
+	w.registry.Register("skips", family, jobs.OnMisfire(jobs.MisfireSkip))
+	w.registry.Register("ends", family, jobs.Deadline(time.Minute))
+	for _, name := range []string{"often", "once", "skips", "ends"} {
+		request := jobs.Request{JobExec: name, EntityName: "customer", EntityKey: "1", GroupKey: "a", CheckAt: slot(1)}
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.Set(slot(2))
+	w.catchUp(slots.CatchUp{})
+	slices.Sort(called)
+	if diff := cmp.Diff([]string{"often", "once"}, called); diff != "" {
+		t.Error(diff)
+	}
+	var ended []string
+	if err := w.db.Select(&ended, `select job_exec || ' ' || outcome from prescient.future_job_history order by 1`); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"ends deadline", "once max_checks", "skips skipped"}, ended); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The claim is too large to be read at once: the last row of the group comes when the first one has been tried.
 func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T) {
 	t.Parallel()

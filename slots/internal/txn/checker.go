@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/guard"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -101,14 +98,16 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	u.Brief(moment)
 	u.Watch.Start()
 	ctx.Restart(u.Watch.Began().Add(u.Def.Timeout))
-	if guard.PastDeadline(u.Def, moment) {
-		err := c.commit(ctx, tx, u, ch, u.Unchecked(moment, guard.Verdict{Outcome: jobs.OutcomeDeadline}))
+	u.Spare(moment)
+	called := u.Called()
+	if len(called) == 0 {
+		err := c.commit(ctx, tx, u, ch, u.Outcomes(ctx, moment, nil, nil, 0, c.Panics))
 		tx.End()
 		ch.Permit.GiveBack()
 		return err
 	}
 	context.AfterFunc(ctx, end)
-	results, err := u.Def.Call(ctx, tx.Tx, slices.Clone(u.Rows))
+	results, err := u.Def.Call(ctx, tx.Tx, called)
 	if err != nil {
 		return c.failed(ctx, tx, u, ch, err)
 	}

@@ -141,7 +141,7 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 		return ErrAgain
 	}
 	c.Groups.Got(lock)
-	rows, numbers, more, err := c.readGroup(ctx, tx.Tx, u)
+	rows, of, more, err := c.readGroup(ctx, tx.Tx, u)
 	if err != nil {
 		return err
 	}
@@ -156,14 +156,14 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 	case len(rest) == len(g.Members):
 		return ErrRecorded // with other rows of the group
 	}
-	u.SetRows(rows, numbers)
+	u.SetRows(rows, of)
 	return nil
 }
 
 // readGroup locks and reads the due rows of a group, up to row.AtOnce bytes of them; more reports that rows are left.
 func (c *Checker) readGroup(
 	ctx context.Context, tx *sqlx.Tx, u *unit.Unit,
-) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
+) (rows []jobs.FutureJob, of []unit.Job, more bool, err error) {
 	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
 	var m pg.Message
 	var bytes int64
@@ -172,12 +172,12 @@ func (c *Checker) readGroup(
 		if more = bytes > row.AtOnce || len(rows) == row.MostAtOnce; more {
 			return pg.ErrEnough
 		}
-		rows, numbers = append(rows, job), append(numbers, number)
+		rows, of = append(rows, job), append(of, unit.Job{Number: number, Def: s.Jobs.Of(number)})
 		bytes += row.SizeOf(&job)
 		return nil
 	}))
 	err = m.Send(ctx, tx)
-	return rows, numbers, more, err
+	return rows, of, more, err
 }
 
 // findsGroup returns the parameters by which statements find the due rows of a group.

@@ -28,8 +28,15 @@ type Unit struct {
 	Tried    Tried
 	Failure  Failure
 
-	numbers []int64 // the job of each row, if they differ
-	one     [1]jobs.FutureJob
+	jobs   []Job            // of each row, if they differ
+	spared []*guard.Verdict // of each row that the function does not get; nil: it gets all
+	one    [1]jobs.FutureJob
+}
+
+// Job is the job of a row of a group.
+type Job struct {
+	Number int64
+	Def    *jobs.Definition
 }
 
 // Group describes a group of rows that one call checks.
@@ -97,8 +104,50 @@ func (u *Unit) Claimed() []int64 {
 	return u.IDs()
 }
 
-// SetRows sets the rows of a group, and the number of the job of each.
-func (u *Unit) SetRows(rows []jobs.FutureJob, numbers []int64) { u.Rows, u.numbers = rows, numbers }
+// SetRows sets the rows of a group, and the job of each. Without jobs, all rows are of the job of the unit.
+func (u *Unit) SetRows(rows []jobs.FutureJob, of []Job) { u.Rows, u.jobs, u.spared = rows, of, nil }
+
+// Spare finds the rows that must not be checked now, by the options of the job of each. A call of a group gets rows of
+// several jobs, and rows of other pages.
+func (u *Unit) Spare(m guard.Moment) {
+	u.spared = nil
+	for i := range u.Rows {
+		if v, checks := guard.Before(u.job(i).Def, m); !checks {
+			if u.spared == nil {
+				u.spared = make([]*guard.Verdict, len(u.Rows))
+			}
+			u.spared[i] = &v
+		}
+	}
+}
+
+// isSpared reports whether the function does not get a row.
+func (u *Unit) isSpared(i int) bool { return u.spared != nil && u.spared[i] != nil }
+
+// calls returns how many rows the function gets.
+func (u *Unit) calls() int {
+	spared := 0
+	for i := range u.spared {
+		if u.isSpared(i) {
+			spared++
+		}
+	}
+	return len(u.Rows) - spared
+}
+
+// Called returns the rows that the function gets.
+func (u *Unit) Called() []jobs.FutureJob {
+	if u.spared == nil {
+		return slices.Clone(u.Rows)
+	}
+	var called []jobs.FutureJob
+	for i := range u.Rows {
+		if !u.isSpared(i) {
+			called = append(called, u.Rows[i])
+		}
+	}
+	return called
+}
 
 // Keep drops all rows but those with the ids, and reports whether any is left. It keeps all if none is.
 func (u *Unit) Keep(ids map[int64]bool) bool {
@@ -125,7 +174,7 @@ func (u *Unit) Follows(before *Unit) bool {
 
 // Copy returns a unit with the same rows. The function of an abandoned call may go on with the unit itself.
 func (u *Unit) Copy() *Unit {
-	return &Unit{Def: u.Def, Number: u.Number, Rows: u.Rows, numbers: u.numbers}
+	return &Unit{Def: u.Def, Number: u.Number, Rows: u.Rows, jobs: u.jobs, spared: u.spared}
 }
 
 // What is kept of a check's times, in history: with more, no two rows would be alike. See admin.HistoryRow.
@@ -135,23 +184,30 @@ const (
 )
 
 // Outcomes returns what becomes of the rows after a call that took a while, by the results of the
-// call. err is the error of every row. It logs the panics among the errors.
+// call, which has one for each row that the function gets. err is the error of every row. It logs the panics among the
+// errors.
 func (u *Unit) Outcomes(
 	ctx context.Context, m guard.Moment, results []jobs.Result, err error, took time.Duration, panics *Panics,
 ) []row.Outcome {
 	verdicts := make([]guard.Verdict, len(u.Rows))
+	called := 0
 	for i := range u.Rows {
+		if u.isSpared(i) {
+			verdicts[i] = *u.spared[i]
+			continue
+		}
 		result := jobs.Result{Err: err}
 		if err == nil {
-			result = results[i]
+			result = results[called]
 		}
+		called++
 		if result.Err != nil && errors.Is(context.Cause(ctx), ErrTimeout) {
 			result.Err = fmt.Errorf("%w after %s: %w", ErrTimeout, u.Def.Timeout, result.Err)
 		}
 		if p, ok := errors.AsType[*jobs.PanicError](result.Err); ok {
-			panics.Check(ctx, u.Def.Name, u.Rows[i].Key().String(), p.Value, p.Stack)
+			panics.Check(ctx, u.job(i).Def.Name, u.Rows[i].Key().String(), p.Value, p.Stack)
 		}
-		verdicts[i] = guard.After(u.Def, m, &u.Rows[i], result.Next, result.Err)
+		verdicts[i] = guard.After(u.job(i).Def, m, &u.Rows[i], result.Next, result.Err)
 		verdicts[i].Payload = result.Payload
 		if result.Err == nil {
 			verdicts[i].Enqueue = result.Enqueue
@@ -165,27 +221,32 @@ func (u *Unit) Unchecked(m guard.Moment, v guard.Verdict) []row.Outcome {
 	return u.outcomes(m, slices.Repeat([]guard.Verdict{v}, len(u.Rows)), false, 0)
 }
 
-// outcomes returns an outcome for each row. The run time of a batch is shared by its rows.
+// outcomes returns an outcome for each row. The run time of a batch is shared by the rows that ran.
 func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, ran bool, took time.Duration) []row.Outcome {
 	if len(u.Rows) == 1 {
 		took = took.Round(durationUnit)
 	}
-	took = (took / time.Duration(len(u.Rows))).Truncate(time.Microsecond)
+	took = (took / time.Duration(max(1, u.calls()))).Truncate(time.Microsecond)
 	list := make([]row.Outcome, len(u.Rows))
 	for i := range u.Rows {
 		r := &u.Rows[i]
-		guard.Follow(u.Def, m, r, &verdicts[i])
+		job := u.job(i)
+		guard.Follow(job.Def, m, r, &verdicts[i])
 		list[i] = row.Outcome{
-			ID: r.ID, Number: u.numberOf(i), Verdict: &verdicts[i],
+			ID: r.ID, Number: job.Number, Verdict: &verdicts[i],
 			Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,
+		}
+		if u.isSpared(i) {
+			list[i].Ran, list[i].Duration = false, 0
 		}
 	}
 	return list
 }
 
-func (u *Unit) numberOf(i int) int64 {
-	if u.numbers != nil {
-		return u.numbers[i]
+// job returns the job of a row.
+func (u *Unit) job(i int) Job {
+	if u.jobs != nil {
+		return u.jobs[i]
 	}
-	return u.Number
+	return Job{Number: u.Number, Def: u.Def}
 }
