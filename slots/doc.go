@@ -106,7 +106,7 @@
 //	unit        elapsed, row, internal/guard, internal/leave, jobs
 //	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, internal/reserved, jobs,
 //	            internal/pg, sql
-//	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, internal/pg
+//	txn         claim, db, elapsed, permit, phase, record, row, unit, jobs, internal/pg
 //	lane        permit, phase, row, unit, jobs
 //	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, internal/pg
 //

@@ -28,15 +28,31 @@ type Unit struct {
 	Tried    Tried
 	Failure  Failure
 
-	jobs   []Job            // of each row, if they differ
-	spared []*guard.Verdict // of each row that the function does not get; nil: it gets all
-	one    [1]jobs.FutureJob
+	mixed mixed // for a group
+	one   [1]jobs.FutureJob
 }
 
 // Job is the job of a row of a group.
 type Job struct {
 	Number int64
 	Def    *jobs.Definition
+}
+
+// mixed describes rows of several jobs. The zero value is for rows of the job of the unit, which are all checked.
+type mixed struct {
+	jobs   []Job            // of each row
+	spared []*guard.Verdict // of each row that must not be checked now; nil: the function gets it
+}
+
+// spares reports whether the function does not get a row.
+func (m mixed) spares(i int) bool { return m.spared != nil && m.spared[i] != nil }
+
+// jobOf returns the job of a row of a unit.
+func jobOf(u *Unit, i int) Job {
+	if u.mixed.jobs != nil {
+		return u.mixed.jobs[i]
+	}
+	return Job{Number: u.Number, Def: u.Def}
 }
 
 // Group describes a group of rows that one call checks.
@@ -105,46 +121,22 @@ func (u *Unit) Claimed() []int64 {
 }
 
 // SetRows sets the rows of a group, and the job of each. Without jobs, all rows are of the job of the unit.
-func (u *Unit) SetRows(rows []jobs.FutureJob, of []Job) { u.Rows, u.jobs, u.spared = rows, of, nil }
+func (u *Unit) SetRows(rows []jobs.FutureJob, of []Job) { u.Rows, u.mixed = rows, mixed{jobs: of} }
 
-// Spare finds the rows that must not be checked now, by the options of the job of each. A call of a group gets rows of
-// several jobs, and rows of other pages.
-func (u *Unit) Spare(m guard.Moment) {
-	u.spared = nil
+// Spare returns the rows that the function gets: those that may be checked now, by the options of the job of each. A call
+// of a group gets rows of several jobs, and rows of other pages.
+func (u *Unit) Spare(m guard.Moment) (called []jobs.FutureJob) {
+	u.mixed.spared, called = nil, make([]jobs.FutureJob, 0, len(u.Rows))
 	for i := range u.Rows {
-		if v, checks := guard.Before(u.job(i).Def, m); !checks {
-			if u.spared == nil {
-				u.spared = make([]*guard.Verdict, len(u.Rows))
-			}
-			u.spared[i] = &v
-		}
-	}
-}
-
-// isSpared reports whether the function does not get a row.
-func (u *Unit) isSpared(i int) bool { return u.spared != nil && u.spared[i] != nil }
-
-// calls returns how many rows the function gets.
-func (u *Unit) calls() int {
-	spared := 0
-	for i := range u.spared {
-		if u.isSpared(i) {
-			spared++
-		}
-	}
-	return len(u.Rows) - spared
-}
-
-// Called returns the rows that the function gets.
-func (u *Unit) Called() []jobs.FutureJob {
-	if u.spared == nil {
-		return slices.Clone(u.Rows)
-	}
-	var called []jobs.FutureJob
-	for i := range u.Rows {
-		if !u.isSpared(i) {
+		v, checks := guard.Before(jobOf(u, i).Def, m)
+		if checks {
 			called = append(called, u.Rows[i])
+			continue
 		}
+		if u.mixed.spared == nil {
+			u.mixed.spared = make([]*guard.Verdict, len(u.Rows))
+		}
+		u.mixed.spared[i] = &v
 	}
 	return called
 }
@@ -174,7 +166,7 @@ func (u *Unit) Follows(before *Unit) bool {
 
 // Copy returns a unit with the same rows. The function of an abandoned call may go on with the unit itself.
 func (u *Unit) Copy() *Unit {
-	return &Unit{Def: u.Def, Number: u.Number, Rows: u.Rows, jobs: u.jobs, spared: u.spared}
+	return &Unit{Def: u.Def, Number: u.Number, Rows: u.Rows, mixed: u.mixed}
 }
 
 // What is kept of a check's times, in history: with more, no two rows would be alike. See admin.HistoryRow.
@@ -192,8 +184,8 @@ func (u *Unit) Outcomes(
 	verdicts := make([]guard.Verdict, len(u.Rows))
 	called := 0
 	for i := range u.Rows {
-		if u.isSpared(i) {
-			verdicts[i] = *u.spared[i]
+		if u.mixed.spares(i) {
+			verdicts[i] = *u.mixed.spared[i]
 			continue
 		}
 		result := jobs.Result{Err: err}
@@ -205,9 +197,9 @@ func (u *Unit) Outcomes(
 			result.Err = fmt.Errorf("%w after %s: %w", ErrTimeout, u.Def.Timeout, result.Err)
 		}
 		if p, ok := errors.AsType[*jobs.PanicError](result.Err); ok {
-			panics.Check(ctx, u.job(i).Def.Name, u.Rows[i].Key().String(), p.Value, p.Stack)
+			panics.Check(ctx, jobOf(u, i).Def.Name, u.Rows[i].Key().String(), p.Value, p.Stack)
 		}
-		verdicts[i] = guard.After(u.job(i).Def, m, &u.Rows[i], result.Next, result.Err)
+		verdicts[i] = guard.After(jobOf(u, i).Def, m, &u.Rows[i], result.Next, result.Err)
 		verdicts[i].Payload = result.Payload
 		if result.Err == nil {
 			verdicts[i].Enqueue = result.Enqueue
@@ -226,27 +218,25 @@ func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, ran bool, took
 	if len(u.Rows) == 1 {
 		took = took.Round(durationUnit)
 	}
-	took = (took / time.Duration(max(1, u.calls()))).Truncate(time.Microsecond)
+	called := len(u.Rows)
+	for i := range u.mixed.spared {
+		if u.mixed.spares(i) {
+			called--
+		}
+	}
+	took = (took / time.Duration(max(1, called))).Truncate(time.Microsecond)
 	list := make([]row.Outcome, len(u.Rows))
 	for i := range u.Rows {
 		r := &u.Rows[i]
-		job := u.job(i)
+		job := jobOf(u, i)
 		guard.Follow(job.Def, m, r, &verdicts[i])
 		list[i] = row.Outcome{
 			ID: r.ID, Number: job.Number, Verdict: &verdicts[i],
 			Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,
 		}
-		if u.isSpared(i) {
+		if u.mixed.spares(i) {
 			list[i].Ran, list[i].Duration = false, 0
 		}
 	}
 	return list
-}
-
-// job returns the job of a row.
-func (u *Unit) job(i int) Job {
-	if u.jobs != nil {
-		return u.jobs[i]
-	}
-	return Job{Number: u.Number, Def: u.Def}
 }
