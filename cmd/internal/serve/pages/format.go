@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -178,14 +179,29 @@ func link(path string, pairs ...any) string {
 	return path + "?" + values.Encode()
 }
 
+// valueOf finds the values of fields. Templates escape quotation marks in every other text.
+var valueOf = regexp.MustCompile(` value="[^"]*"`)
+
 // escapeControls makes control characters visible, and those that set the direction of a text. It
 // works on whole pages, so that no text is missed. Addresses contain none, because they are
-// escaped.
+// escaped. Values of fields stay as they are, because a browser sends them back.
 func escapeControls(html string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return '\uFFFD'
-		}
-		return r
-	}, html)
+	var b strings.Builder
+	shown := func(text string) { b.WriteString(strings.Map(visible, text)) }
+	end := 0
+	for _, at := range valueOf.FindAllStringIndex(html, -1) {
+		shown(html[end:at[0]])
+		b.WriteString(html[at[0]:at[1]])
+		end = at[1]
+	}
+	shown(html[end:])
+	return b.String()
+}
+
+// visible returns a character, or U+FFFD for one that a text does not show.
+func visible(r rune) rune {
+	if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		return '\uFFFD'
+	}
+	return r
 }

@@ -24,3 +24,17 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A browser does not show the value of a field as text of the page, and sends it back.
+func TestValuesOfFieldsStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for html, want := range map[string]string{
+		"<input value=\"a\u200db\" title=\"c\u200dd\">e\u200df":             "<input value=\"a\u200db\" title=\"c\uFFFDd\">e\uFFFDf",
+		"<input value=\"\u200d\"> value=&#34;\u200d&#34; <i value=\"\u200d": "<input value=\"\u200d\"> value=&#34;\uFFFD&#34; <i value=\"\uFFFD",
+		"<option value=\"\u200d\">\u200d</option>":                          "<option value=\"\u200d\">\uFFFD</option>",
+	} {
+		if got := escapeControls(html); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -102,6 +103,52 @@ func TestTheSelectedChecksOfAListAreMovedAndCancelled(t *testing.T) {
 	s.has(b.post("/waiting", "/do/cancel-selected", nil, http.StatusUnprocessableEntity), "no row is selected")
 	s.has(b.post("/waiting", "/do/cancel-selected", url.Values{"row": {"42"}}, http.StatusUnprocessableEntity), "is no row of a list")
 	s.has(b.post("/waiting", "/do/cancel-selected", url.Values{"row": {`{"entity_name": "order", "entity_key": "other"}`}}, http.StatusUnprocessableEntity), "job_exec: must be given")
+}
+
+// A Persian word, a Hindi word and an emoji have characters that pages show as U+FFFD.
+func TestRowsWhoseKeysHaveInvisibleCharactersAreSelectedExactly(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	slot := s.Client.Grid().Ceil(s.Now().Add(2 * time.Hour))
+	keys := []string{
+		"می\u200cخواهم", "क्\u200dष", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "a\u0085b\u202ec\u2028d\u001be\x7ff\r\ng\"h",
+	}
+	for _, key := range keys {
+		s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: key}, slot)
+	}
+	shown := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("\u200c\u200d", r) {
+			return '\uFFFD'
+		}
+		return r
+	}, keys[0])
+	s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: shown}, slot) // which pages show alike
+	b := s.browser().login(story.OperatorToken)
+	var rows []string
+	for _, m := range box.FindAllStringSubmatch(b.get("/waiting", http.StatusOK), -1) {
+		var row struct {
+			Key string `json:"entity_key"`
+		}
+		value := html.UnescapeString(m[1])
+		s.must(json.Unmarshal([]byte(value), &row))
+		if row.Key != shown {
+			rows = append(rows, value)
+		}
+	}
+	if len(rows) != len(keys) {
+		t.Fatalf("%d rows to select: %q", len(rows), rows)
+	}
+	to := slot.Add(time.Hour)
+	form := b.post("/waiting", "/do/reschedule-selected", url.Values{"row": rows, "edit": {"1"}}, http.StatusOK)
+	plan := b.submit(form, carry(form, url.Values{"at": {to.Format(time.RFC3339)}}), http.StatusOK)
+	s.has(b.submit(plan, carry(plan, nil), http.StatusOK), "4 checks wait for slot "+to.Format(time.RFC3339))
+	plan = b.post("/waiting", "/do/cancel-selected", url.Values{"row": rows}, http.StatusOK)
+	s.has(b.submit(plan, carry(plan, nil), http.StatusOK), "4 checks were cancelled")
+	var left []string
+	s.must(s.DB.Select(&left, "select entity_key from prescient.future_job"))
+	if diff := cmp.Diff([]string{shown}, left); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // What was confirmed is done, and nothing else. A row that has changed since stops no other.
