@@ -6,10 +6,12 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -98,6 +100,39 @@ func TestTheManifestsSayWhatThisBinaryUnderstands(t *testing.T) {
 	loaded, err := config.Load(nil)
 	if err != nil || len(loaded.Warnings) > 0 {
 		t.Errorf("%v, %v", loaded.Warnings, err)
+	}
+}
+
+func TestEachPodOfAnIndexedJobHasAShardThatTheSettingsAccept(t *testing.T) {
+	t.Parallel()
+	s := installed(false)
+	s.Shards = 3
+	file, err := install.Kubernetes(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(key string) int {
+		found := regexp.MustCompile(key + `: (\d+)`).FindStringSubmatch(file.Text)
+		if found == nil {
+			t.Fatalf("no %s in\n%s", key, file.Text)
+		}
+		n, _ := strconv.Atoi(found[1])
+		return n
+	}
+	shard := regexp.MustCompile(`--shard=(\S+)\]`).FindStringSubmatch(file.Text)
+	if n := number("completions"); shard == nil || n != s.Shards || number("parallelism") != n {
+		t.Fatalf("%d shards in\n%s", s.Shards, file.Text)
+	}
+	for i := range number("completions") {
+		var fs pflag.FlagSet
+		config.RunFlags(&fs)
+		value := strings.ReplaceAll(shard[1], "$(JOB_COMPLETION_INDEX)", strconv.Itoa(i))
+		if err := fs.Set("shard", value); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(&fs); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -54,8 +54,8 @@ type Setup struct {
 	User string
 
 	// Image is the image of the pods, Secret the Secret with their configuration, and Replicas the
-	// number of pods that share a slot. Shards is the number of shards of the stores (0: one), each
-	// with so many pods. Ports are the TCP ports that pods connect to.
+	// number of pods that share a slot. Shards is the number of shards of the stores (0: one). With
+	// several, each has one pod. Ports are the TCP ports that pods connect to.
 	Image, Secret    string
 	Replicas, Shards int
 	Ports            []int

@@ -118,7 +118,6 @@ func likeHelm() (*template.Template, error) {
 		"int":      func(n int) int { return n },
 		"mod":      func(n, m int) int { return n % m },
 		"div":      func(n, m int) int { return n / m },
-		"mul":      func(n, m int) int { return n * m },
 		"quote":    strconv.Quote,
 		"contains": func(part, text string) bool { return strings.Contains(text, part) },
 		"fail":     func(text string) (string, error) { return "", errors.New(text) },

@@ -36,8 +36,8 @@ of its own. Every selector also names the component.
 The pods read their configuration from a Secret that you create. It contains the configuration file that this command
 has read, under the name of the file. If the command has read no file, it contains the URL of the database as
 database-url. No other setting of this shell reaches the pods. The Secret has the name of the objects, two pods share a
-slot, and the NetworkPolicy allows connections to the ports that the configuration names. To change this, edit the
-manifests, or the values of the chart.
+slot, or each shard has one, and the NetworkPolicy allows connections to the ports that the configuration names. To
+change this, edit the manifests, or the values of the chart.
 
 ` + widthHelp,
 		Example: `  kubectl create secret generic ` + install.KubernetesName(f.Name) + ` \
@@ -59,7 +59,7 @@ manifests, or the values of the chart.
 	fs.StringVar(&o.Image, "image", "", "`IMAGE` whose entrypoint is the binary")
 	o.Shards = 1
 	cli.CountVar(fs, (*cli.Count)(&o.Shards), "shards", 1,
-		"number of shards that the stores are divided into, each with pods of its own")
+		"number of shards that the stores are divided into, each with one pod")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")
@@ -69,7 +69,7 @@ manifests, or the values of the chart.
 	return c
 }
 
-// replicas is the number of pods that share a slot, or of daemons.
+// replicas is the number of pods that share a slot, unless there are several shards, or of daemons.
 const replicas = 2
 
 func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions) error {
