@@ -65,6 +65,10 @@ func TestASilentCronIsNoticedByWhoIsToldOfEachRun(t *testing.T) {
 	if code := run("run", "--slot", "2020-01-01T00:00:01Z"); code != Usage {
 		t.Fatal(code)
 	}
+	// It runs nothing, so the service must not take it for a run.
+	if code := run("catch-up", "--dry-run"); code != Done {
+		t.Fatal(code)
+	}
 	want := []string{"POST /ping/uuid/start", "POST /ping/uuid", "POST /ping/uuid/start", "POST /ping/uuid/fail"}
 	if diff := cmp.Diff(want, service.told()); diff != "" {
 		t.Error(diff)

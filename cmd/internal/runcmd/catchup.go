@@ -63,7 +63,11 @@ a job cannot run, as "run" does. Signals stop it as they stop "run".`,
   prescient catch-up --since 6h --job order.unshipped --limit 10000`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return pinged(c.Context(), f, func() error { return database.Each(c.Context(), f, o.run) })
+			work := func() error { return database.Each(c.Context(), f, o.run) }
+			if o.dryRun { // it runs nothing
+				return work()
+			}
+			return pinged(c.Context(), f, work)
 		},
 	})))
 	fs := c.Flags()
