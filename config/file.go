@@ -40,7 +40,7 @@ func searchPaths() []string {
 // findFile returns the configuration file to read and the source that names it. The path is empty
 // if there is no file. skipped are the files in default places that another user may have written.
 func findFile(flag *pflag.Flag, places []string) (path, by string, skipped []Skipped) {
-	if flag != nil && flag.Value.String() != "" {
+	if flag != nil {
 		return flag.Value.String(), "flag --" + flag.Name, nil
 	}
 	if path := os.Getenv(fileVariable); path != "" {

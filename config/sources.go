@@ -21,6 +21,10 @@ type sources struct {
 func open(flags map[string]*pflag.Flag, places []string) (sources, []error) {
 	from := sources{Viper: viper.New(), flags: flags}
 	var problems []error
+	// That of a shell variable without a value would choose another file.
+	if flag := flags["config"]; flag != nil && flag.Value.String() == "" {
+		problems = append(problems, errors.New("flag --config is empty: give a value, or leave the flag out"))
+	}
 	path, by, skipped := findFile(flags["config"], places)
 	from.skipped = skipped
 	if path != "" {

@@ -151,7 +151,7 @@ func CountVar(fs *pflag.FlagSet, n *Count, name string, value Count, usage strin
 	fs.Var(n, name, usage)
 }
 
-// word is the value of a flag that narrows what a command works on.
+// word is the value of a flag that chooses what a command works on.
 type word string
 
 // String returns the text.
@@ -160,7 +160,7 @@ func (w *word) String() string { return string(*w) }
 // Set refuses an empty text.
 func (w *word) Set(text string) error {
 	if text == "" {
-		return errors.New("it is empty: leave the flag out to select everything")
+		return errors.New("it is empty: give a value, or leave the flag out")
 	}
 	*w = word(text)
 	return nil
@@ -169,8 +169,8 @@ func (w *word) Set(text string) error {
 // Type names the type in help.
 func (w *word) Type() string { return "string" }
 
-// WordVar adds a flag that narrows what a command works on. Its value may not be empty: that of a
-// shell variable without a value would select everything.
+// WordVar adds a flag that chooses what a command works on. Its value may not be empty: that of a
+// shell variable without a value would select everything, or something else.
 func WordVar(fs *pflag.FlagSet, target *string, name, usage string) {
 	fs.Var((*word)(target), name, usage)
 }

@@ -103,7 +103,7 @@ do next.`,
 	})
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
-	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
+	cli.WordVar(fs, &o.consumer, "consumer", "begin after what this `CONSUMER` has acknowledged")
 	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow, see above")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")

@@ -2,6 +2,7 @@ package factory
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ func (f *Factory) storesFlag(fs *pflag.FlagSet) {
 		"work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
 }
 
-// chosenFlag is the value of --store. It refuses a second store, because a command works on one store or on all.
+// chosenFlag is the value of --store. It refuses a second store, because a command works on one store or on all. It
+// refuses an empty name: that of a shell variable without a value would be all stores.
 type chosenFlag string
 
 func (c *chosenFlag) String() string { return string(*c) }
@@ -49,6 +51,9 @@ func (c *chosenFlag) String() string { return string(*c) }
 func (c *chosenFlag) Type() string { return "string" }
 
 func (c *chosenFlag) Set(name string) error {
+	if name == "" {
+		return errors.New("it is empty: give a value, or leave the flag out")
+	}
 	if first := string(*c); first != "" && first != name {
 		return fmt.Errorf("it is given twice, and %s is the first: repeat the command with --store %s, "+
 			"or leave out --store for all stores if the command works on several",

@@ -52,7 +52,7 @@ docs/forecast.md has an example.`,
 			return database.Each(c.Context(), f, o.run)
 		},
 	}))
-	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
+	cli.WordVar(c.Flags(), &o.job, "job", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides the rows of a job, such as carrier")
 	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows,
 		"maximum number of rows of history to read, the newest first")

@@ -68,8 +68,8 @@ the application_name and, if the application has set one, the actor. Of each row
 				key.EntityName, key.EntityKey, of, names.hint(f.Self(), key)))
 		},
 	}))
-	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&key.ItemKey, "item", "",
+	cli.WordVar(c.Flags(), &key.JobExec, "job", "only this `JOB`")
+	cli.WordVar(c.Flags(), &key.ItemKey, "item",
 		"only this `KEY`, which distinguishes two checks of one job on one entity")
 	return c
 }
