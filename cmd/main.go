@@ -35,6 +35,8 @@ var logging = []string{"daemon", "run", "catch-up", "serve", "spool"}
 func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop() // ends what watches the connections, too
+	// A second one kills. SIGHUP does not count.
+	context.AfterFunc(ctx, stop)
 	// nohup ignores it for the command.
 	if !signal.Ignored(syscall.SIGHUP) {
 		var release context.CancelFunc
@@ -47,7 +49,6 @@ func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	if slices.ContainsFunc(os.Args[1:], func(arg string) bool { return slices.Contains(logging, arg) }) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
-	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

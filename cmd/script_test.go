@@ -87,6 +87,16 @@ func registry() *jobs.Registry {
 		}
 		return nil, ctx.Err()
 	}))
+	r.Register("logout", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		for _, sent := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} { // its terminal, and then its session
+			if err := syscall.Kill(os.Getpid(), sent); err != nil {
+				return nil, err
+			}
+			time.Sleep(200 * time.Millisecond) // within run.grace; a signal that kills has the time to do so
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
 	r.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { select {} }), jobs.Timeout(50*time.Millisecond))
 	return r
 }
