@@ -69,12 +69,14 @@ const (
 	LastSince  = "2200-01-01 00:00:00+00"
 )
 
-// instant returns the SQL of the instant of an expression. zone is that of a value without one.
+// instant returns the SQL of the instant of an expression. zone is that of a value without one. Such a value after
+// LastSince is "infinity", which is later than any other instant of a row.
 func (e Expr) instant(zone string) string {
 	if e.Type == Instant {
 		return "(" + e.SQL + ")"
 	}
-	return wall("("+e.SQL+")::timestamp", zone)
+	return fmt.Sprintf("(select case when v >= '2199-12-30' then timestamptz 'infinity' else %s end "+
+		"from (select (%s)::timestamp as v offset 0) as prescient_v)", wall("v", zone), e.SQL)
 }
 
 // ends returns the SQL of the instant at which the expected thing happens. "-infinity" has always happened, whatever

@@ -102,6 +102,43 @@ func TestAChangedSinceReTimesTheRow(t *testing.T) {
 	}
 }
 
+// Of several instants, the latest counts. One that stands for never is the latest, whatever its type.
+func TestAnInstantThatNeverComesHoldsTheRowBesideOthers(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"date", "timestamp", "timestamptz"} {
+		for _, zone := range []string{"UTC", "Europe/Berlin"} {
+			for _, other := range []string{"placed_at", "changed(channel)"} {
+				t.Run(kind+" "+zone+" "+other, func(t *testing.T) {
+					t.Parallel()
+					s := newShopAt(t, noon)
+					s.exec("alter table shop.orders add hold " + kind)
+					write := func(from, to int) {
+						t.Helper()
+						s.exec(`insert into shop.orders (id, placed_at, hold)
+							select id, timestamptz '2030-03-04 12:00+00', hold::`+kind+`
+							from (values (1, null), (2, 'infinity'), (3, '9999-12-31'), (4, '2030-03-05 12:00+00'), (5, '-infinity')) as v (id, hold)
+							where id between $1 and $2`, from, to)
+					}
+					write(1, 3)
+					s.apply(strings.Replace(with(unshipped, "timezone: "+zone), "since: placed_at", "since: [hold, "+other+"]", 1))
+					write(4, 5)
+					if n := s.count("select count(*) from prescient.future_job where entity_key in ('1', '4', '5')"); n != 3 {
+						t.Errorf("%d rows without a hold wait, want 3", n)
+					}
+					if n := s.count("select count(*) from prescient.future_job where entity_key in ('2', '3')"); n != 0 {
+						t.Errorf("%d held rows wait after the apply", n)
+					}
+					s.exec("delete from shop.orders")
+					write(1, 5)
+					if got := s.waiting(); regexp.MustCompile(`\b[23] at`).MatchString(got) || strings.Count(got, " at ") != 3 {
+						t.Errorf("inserted: waiting %q, want rows 1, 4 and 5", got)
+					}
+				})
+			}
+		}
+	}
+}
+
 func TestASinceThatMovesLaterBeforeAStepIsDueLeavesTheCheck(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
