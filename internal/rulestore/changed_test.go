@@ -57,6 +57,37 @@ func TestWhenAColumnChangedIsKept(t *testing.T) {
 	}
 }
 
+// A trigger reads a row in another way if a name or an expression of the rule, or the session, is not as usual.
+func TestAWriteOfAnotherColumnIsNoChangeHoweverTheTriggerReadsTheRow(t *testing.T) {
+	t.Parallel()
+	const key, kept, moved = "update shop.orders set id = -id", "03-04", "03-05"
+	for name, test := range map[string]struct{ before, write, want string }{
+		"usual, another column":        {"", key, kept},
+		"usual, a change":              {"", "update shop.orders set channel = 'app'", moved},
+		"abbreviations":                {"set local timezone_abbreviations = 'Australia'", key, kept},
+		"abbreviations, a change":      {"set local timezone_abbreviations = 'Australia'", "update shop.orders set channel = 'app'", moved},
+		"renamed":                      {"alter table shop.orders rename amount to sum", key, kept},
+		"renamed, a change":            {"alter table shop.orders rename amount to sum", "update shop.orders set channel = 'app'", moved},
+		"the changed column renamed":   {"alter table shop.orders rename channel to way", key, kept},
+		"the changed column, a change": {"alter table shop.orders rename channel to way", "update shop.orders set way = 'app'", moved},
+		"an error":                     {"", "update shop.orders set id = -id, amount = 0", kept},
+		"an error, a change":           {"", "update shop.orders set channel = 'app', amount = 0", moved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.apply(with(unanswered, "where: 1 / amount > 0"))
+			s.exec("insert into shop.orders (id) values (1)")
+			s.now = s.now.Add(24 * time.Hour)
+			s.exec(test.before + "; " + test.write)
+			var got string
+			if err := s.db.Get(&got, "select to_char(changed_at at time zone 'UTC', 'MM-DD') from prescient.rule_changed"); err != nil || got != test.want {
+				t.Errorf("changed on %q, want %q, %v", got, test.want, err)
+			}
+		})
+	}
+}
+
 func TestAMistakeInChangedIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

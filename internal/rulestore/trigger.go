@@ -372,9 +372,8 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		}
 	}
 	columns := func(row string) string { return row + "." + strings.Join(u.Reads, ", "+row+".") }
-	understandable := func(row string) string {
-		return rulesession.UsualAbbreviations + " and " + alike(row, "new_row", u.Reads)
-	}
+	types := func(row string) string { return alike(row, "new_row", u.Reads) }
+	understandable := func(row string) string { return rulesession.UsualAbbreviations + " and " + types(row) }
 	kind, own := u.function(schema, rowType), ""
 	if u.table.Roles {
 		own = fmt.Sprintf("\nalter type %s owner to %s;", kind, pg.Rules.In(schema))
@@ -384,6 +383,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		"{numbers}", "{" + strings.Join(numbers, ",") + "}",
 		"{old_columns}", columns("old"), "{new_columns}", columns("new"), "{inserted_columns}", columns("prescient_row"),
 		"{reads}", strings.Join(u.Reads, ", "),
+		"{new_types}", types("new"), "{usual}", rulesession.UsualAbbreviations,
 		"{new_alike}", understandable("new"), "{inserted_alike}", understandable("prescient_row"),
 		"{same}", u.same("old_row", "new_row"),
 	}

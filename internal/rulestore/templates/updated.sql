@@ -36,15 +36,19 @@ declare
     counted   boolean; -- whether the row waited for something
     was_done  boolean;
     counts    boolean; -- whether it does now
-    changed   boolean := {marks}; -- whether a column has that since names with changed
+    changed   boolean; -- whether a column has that since names with changed; null: not known yet
     same      boolean; -- whether since alone has changed; null: unknown, because a column was renamed
 begin
     begin
-        if not ({new_alike}) then
+        if not ({new_types}) then
             raise datatype_mismatch;
         end if;
         old_row := row({old_columns});
         new_row := row({new_columns});
+        changed := {changed};
+        if not ({usual}) then
+            raise datatype_mismatch;
+        end if;
         select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends, r.paused
         into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends, old_paused
         from {row}(old_row, now) as r;
@@ -52,7 +56,6 @@ begin
         into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends, new_paused
         from {row}(new_row, now) as r;
         same := {same};
-        changed := {changed};
     exception
         when others or assert_failure then
             select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends, r.paused
@@ -61,6 +64,9 @@ begin
             select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends, r.paused
             into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends, new_paused
             from {safe}(new, now) as r;
+            if changed is null then -- a column was renamed, and the texts of the two versions tell
+                changed := {marks} and (old_asks <> new_asks) is not false;
+            end if;
     end;
     counts := is_about and not is_done and new_first is not null;
     if same and counted and counts and old_since <= new_since and old_first <= new_first and old_first > now then
