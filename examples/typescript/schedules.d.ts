@@ -440,7 +440,7 @@ export interface components {
              * @description The first instant of @every, in whole seconds. Defaults to start or, without one, the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
-            /** @description The next 20 instants. */
+            /** @description The next 20 instants, without those that max_runs will not allow. */
             coming: components["schemas"]["Instant"][];
             /**
              * Format: date-time

@@ -10,7 +10,8 @@ import (
 // Detail is a schedule with its next instants.
 type Detail struct {
 	View
-	Coming []Instant `json:"coming"` // The next 20 instants.
+	// The next 20 instants, without those that max_runs will not allow.
+	Coming []Instant `json:"coming"`
 	// The first 20 instants whose slots have begun, and which no run has published.
 	Overdue []Instant `json:"overdue"`
 }
@@ -30,16 +31,21 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 	if s.State != schedule.Active {
 		return d, nil
 	}
-	most := coming
+	overdue, next := coming, coming // at most
 	if s.MaxRuns > 0 {
-		most = min(most, s.MaxRuns-int(s.Runs))
+		due, err := s.Due(g, now)
+		if err != nil {
+			return d, err
+		}
+		left := int64(s.MaxRuns) - s.Runs
+		overdue, next = int(min(coming, left)), int(min(coming, left-due))
 	}
 	passed, err := schedule.Preview(s.Spec, g, s.Next, now)
 	if err != nil {
 		return d, err
 	}
 	for at, slot := range passed {
-		if slot.After(now) || len(d.Overdue) >= most {
+		if slot.After(now) || len(d.Overdue) >= overdue {
 			break
 		}
 		d.Overdue = append(d.Overdue, Instant{at, slot})
@@ -50,11 +56,11 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 		return d, err
 	}
 	for at, slot := range all {
-		if !slot.After(now) {
-			continue
-		}
-		if d.Coming = append(d.Coming, Instant{at, slot}); len(d.Coming) >= most {
+		if len(d.Coming) >= next {
 			break
+		}
+		if slot.After(now) {
+			d.Coming = append(d.Coming, Instant{at, slot})
 		}
 	}
 	return d, nil

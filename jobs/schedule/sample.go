@@ -67,6 +67,18 @@ func (s Schedule) Remaining(until time.Time) Spec {
 	return s.Spec
 }
 
+// Due returns how many events of an active schedule a check at an instant would publish without MaxRuns, by its misfire
+// policy and deadline. It counts up to 10,000 events, and estimates by their rate from there. The error is a
+// jobs.FieldError.
+func (s Schedule) Due(g grid.Grid, at time.Time) (int64, error) {
+	c, err := s.instants()
+	if err != nil {
+		return 0, err
+	}
+	p := newTimeline(s.Spec, c).plan(g, g.Floor(at), at, s.Next)
+	return count(c, p.cut, p.last), nil
+}
+
 // Timeline determines the slots of a schedule: schedules with equal Timelines have the same slots.
 // The zero value has none.
 type Timeline struct {
