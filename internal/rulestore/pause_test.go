@@ -1,9 +1,12 @@
 package rulestore_test
 
 import (
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 )
 
 const held = `
@@ -85,6 +88,37 @@ func TestAPauseGoesOnWhileItsConditionFails(t *testing.T) {
 	s.exec("update shop.orders set amount = 0 where id = 4")
 	s.exec("update shop.orders set amount = 1 where id = 3")
 	s.noted("1 04.13-04.15, 2 04.13, 3 04.16, 4 04.15")
+}
+
+// A transaction with an older snapshot does not see the rule that gives its table the triggers.
+func TestAPauseEndsInATransactionThatBeganBeforeTheRuleHadPauses(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(strings.Replace(held, "    pause: channel = 'hold'\n", "", 1))
+	s.exec("insert into shop.orders (id, channel, placed_at) values (7, 'hold', " + at("04 12:00") + ")")
+	tx := s.before()
+	s.now = s.now.Add(2 * time.Hour)
+	s.apply(held)
+	tx.MustExec("update shop.orders set channel = 'web'")
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	s.noted("7 04.12-04.12")
+	s.plan(strings.Replace(held, "2d", "3d", 1))
+}
+
+// before begins a transaction of the application at the clock of the shop, whose snapshot is of now.
+func (s *shop) before() *sqlx.Tx {
+	s.t.Helper()
+	tx, err := s.db.BeginTxx(s.t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.Exec("select set_config('prescient_caller.clock', $1, true)", s.now.Format(time.RFC3339Nano)); err != nil {
+		s.t.Fatal(err)
+	}
+	return tx
 }
 
 // A pause of the earlier condition ends with the apply, and one of the new condition begins with it.

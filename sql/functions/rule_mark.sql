@@ -48,7 +48,11 @@ begin
         paused := null;
     end if;
     if rule_mark.paused is not null then
-        applied := (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec);
+        -- A transaction whose snapshot is from before the rule had pauses began before that, too.
+        applied := coalesce(
+            (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec),
+            rule_mark.noted_at
+        );
     end if;
     -- In the order of the keys, so that two calls never deadlock.
     insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)

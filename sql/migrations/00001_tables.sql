@@ -846,7 +846,8 @@ create table prescient.rule_changed (
     pauses     timestamptz[]        not null default '{}',
 
     -- The check of a rule, and the walk of an apply: by key.
-    constraint rule_changed_pkey primary key (job, entity_key)
+    constraint rule_changed_pkey primary key (job, entity_key),
+    constraint rule_changed_pauses check (array_position(pauses, null) is null)
 );
 
 comment on table prescient.rule_changed is 'when the columns of rows changed that since: changed(...) of a rule names, and when rows were paused';
