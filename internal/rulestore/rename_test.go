@@ -186,6 +186,22 @@ func TestARowThatIsRenamedBehindTheWalkOfAnApplyWaits(t *testing.T) {
 	s.wants("behind the walk", "-2 at 03-06 12:00, -3 at 03-06 12:00, 1 at 03-06 12:00")
 }
 
+// The transaction does not see that an apply has begun.
+func TestARowThatATransactionOfBeforeRenamesBehindTheWalkOfAnApplyWaits(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 11:50") + " from generate_series(1, 2) as n")
+	s.apply(unshipped)
+	s.exec("delete from prescient.future_job where entity_key = '2'")
+	tx := s.before()
+	s.exec("update prescient.rule set state = 'applying', position = '1'")
+	tx.MustExec("update shop.orders set id = -id where id > 1")
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("behind the walk", "-2 at 03-06 12:00, 1 at 03-06 12:00")
+}
+
 // Its run is late, and the row is not: no policy decides about the steps that have passed meanwhile.
 func TestARowThatIsRenamedWhileItsCheckIsDueDoesNotComeLateDuringAnApply(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,9 @@
 -- old key ends as cancelled, and one of the new key waits as it did. A run may have read a check whose slot has begun, so
 -- that check keeps its key, and its run finds no such row. The new key is then checked in the next slot.
 -- check_at: the first step of a row that counts, or null. The walk of an apply may have passed the new key before it has
--- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest. A check that is
--- due fires what has passed, and the apply leaves it as it is.
+-- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest. So it is in a
+-- transaction that may have a snapshot from before the apply. A check that is due fires what has passed, and the apply
+-- leaves it as it is.
 -- It locks the check first: a run that has locked it records what it fires for the old key.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_rename(
@@ -141,7 +142,10 @@ begin
     end if;
     if rule_rename.check_at < coalesce(was.next_check_at, timestamptz 'infinity')
         and (was.next_check_at <= coalesce(clock, clock_timestamp())) is not true
-        and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
+        and (
+            current_setting('transaction_isolation') not in ('read committed', 'read uncommitted')
+            or exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
+        )
     then
         perform prescient.rule_wait(
             rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null,
