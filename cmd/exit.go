@@ -21,8 +21,8 @@ const (
 	Usage = exit.Usage
 	// Found: a command that checks has found a problem.
 	Found = exit.Found
-	// Stopped: a signal stopped a run before its slot was done, or a backfill. The rest of a slot
-	// is left to another runner or catch-up.
+	// Stopped: a signal stopped a run before its slot was done, a backfill, or events forward. The
+	// rest of a slot is left to another runner or catch-up.
 	Stopped = exit.Stopped
 	// Unconfirmed: a preview, because --yes is missing. Nothing was done.
 	Unconfirmed = exit.Unconfirmed

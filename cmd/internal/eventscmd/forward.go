@@ -31,13 +31,18 @@ func newCmdForward(f *factory.Factory) *cobra.Command {
 its own, and end when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this
 command is for a test, and for a destination that was mended: it tries refused events at once. It leaves a destination
 that another process sends to, and exits 2 if nothing was sent because of that. It exits 1 if a destination
-did not take all of its events: they are sent again, or are dead letters.`,
+did not take all of its events: they are sent again, or are dead letters. It also exits 1 if an open transaction holds
+back events for 3 s. They are sent later. It exits 4 if a signal stops it.`,
 		Example: `  prescient events forward`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return database.With(c.Context(), f, func(db *sqlx.DB, _ pgsql.Setting) error {
+			err := database.With(c.Context(), f, func(db *sqlx.DB, _ pgsql.Setting) error {
 				return forwardEvents(c.Context(), f, db)
 			})
+			if err != nil && c.Context().Err() != nil {
+				return &exit.Error{Code: exit.Stopped, Err: err}
+			}
+			return err
 		},
 	})
 }
@@ -48,7 +53,7 @@ type forwardedView struct {
 	Sent        int64  `json:"sent"`        // events that the destination accepted
 	Refused     int64  `json:"refused"`     // refusals; the events are tried again, or are dead letters
 	Elsewhere   bool   `json:"elsewhere"`   // another process sends to the destination
-	Error       string `json:"error"`       // of the last try, or the last refusal; empty: none
+	Error       string `json:"error"`       // of the last try, or the last refusal, or why events wait; empty: none
 }
 
 func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
@@ -65,7 +70,8 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	if err != nil {
 		return errors.Join(err, release())
 	}
-	views, failed, elsewhere, sent := []forwardedView{}, []string{}, []string{}, int64(0)
+	views, sent := []forwardedView{}, int64(0)
+	var failed, elsewhere, held []string
 	for _, did := range forwarder.Finish() {
 		v := forwardedView{Destination: did.Name, Sent: did.Sent, Refused: did.Refused, Elsewhere: did.Elsewhere}
 		if err := cmp.Or(did.Err, did.Refusal); err != nil {
@@ -74,6 +80,10 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 		}
 		if v.Elsewhere {
 			elsewhere = append(elsewhere, did.Name)
+		}
+		if did.Held {
+			v.Error = cmp.Or(v.Error, "an open transaction holds back events")
+			held = append(held, did.Name)
 		}
 		sent += did.Sent
 		views = append(views, v)
@@ -87,6 +97,8 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	}))
 	switch {
 	case err != nil:
+	case ctx.Err() != nil:
+		err = errors.New("stopped by a signal; what was not sent waits in the outbox: repeat the command")
 	case len(elsewhere) > 0 && sent == 0 && len(failed) == 0:
 		err = exit.Usagef("nothing was sent: another process sends to %s, and goes on. "+
 			"If it has died, its lease ends within %s",
@@ -94,6 +106,9 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	case len(failed) > 0:
 		err = fmt.Errorf("not all events were taken by %s; they are sent again, or are dead letters. See: %s status",
 			strings.Join(failed, ", "), f.Self())
+	case len(held) > 0:
+		err = fmt.Errorf("events for %s wait behind an open transaction that has written something, anywhere on the server: "+
+			"repeat the command when it has ended. See: %s doctor", strings.Join(held, ", "), f.Self())
 	}
 	return err
 }

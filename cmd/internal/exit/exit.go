@@ -27,7 +27,7 @@ const (
 	Usage
 	// Found: a command that only looks has found a problem.
 	Found
-	// Stopped: a signal stopped a run before its slot was done, or a backfill.
+	// Stopped: a signal stopped a run before its slot was done, a backfill, or events forward.
 	Stopped
 	// Unconfirmed: the command has printed a preview, because --yes is missing. Nothing was done.
 	Unconfirmed

@@ -104,6 +104,8 @@ type Sent struct {
 	Err error
 	// Elsewhere says that another process sends to the destination.
 	Elsewhere bool
+	// Held says that Finish sent nothing for its last 3 s and left events, because an open transaction holds them back.
+	Held bool
 }
 
 // Name makes the destinations known to the outbox: it keeps the events that are written from now on.
@@ -225,16 +227,22 @@ type sender struct {
 // loop sends until ctx ends, or nothing is left after Finish.
 func (s *sender) loop(ctx context.Context) {
 	defer s.release(context.WithoutCancel(ctx))
-	var until time.Time // while it finishes
+	var until time.Time      // while it finishes
+	var from outbox.Position // of the consumer when it began to finish
 	for ctx.Err() == nil {
 		err := s.drain(ctx)
 		pause := s.note(ctx, err)
 		select {
 		case <-s.finishing:
 			if until.IsZero() {
-				until = monotonic().Add(patience)
+				until, from = monotonic().Add(patience), s.at
 			}
-			if w, looked := s.look(ctx); err != nil || looked != nil || w == (waits{}) || monotonic().After(until) {
+			w, looked := s.look(ctx)
+			if err != nil || looked != nil || w == (waits{}) {
+				return
+			}
+			if monotonic().After(until) {
+				s.sent.Held = w.events && s.at == from
 				return
 			}
 			pause = awakePause
