@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
@@ -189,6 +191,7 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 			}
 			service := "http://localhost:" + w.begin(w.command, "serve", "0")(`listening on port (\d+)`)
 			w.refuses(service)
+			w.survives(service)
 			w.env = append(w.env, "SCHEDULES_URL=http://"+w.daemon(url, service)+"/api/v1")
 
 			w.becomes(map[string]string{"41": "done", "42": "cancelled"})
@@ -315,6 +318,57 @@ func (w *world) refuses(service string) {
 		}
 		_ = answer.Body.Close()
 		diff(w.t, name+": 401", fmt.Sprintf("%s: %d", name, answer.StatusCode))
+	}
+}
+
+// survives fails unless the service goes on when a caller goes away, and when the database ends its sessions.
+func (w *world) survives(service string) {
+	w.t.Helper()
+	w.answers(service)
+	c, err := net.Dial("tcp", strings.TrimPrefix(service, "http://"))
+	if err == nil {
+		_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+	}
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.answers(service)
+	if _, err = w.db.ExecContext(w.t.Context(), `select pg_terminate_backend(pid, 10000) from pg_stat_activity
+		where datname = current_database() and query like '%insert into alert%' and pid <> pg_backend_pid()`); err != nil {
+		w.t.Fatal(err)
+	}
+	w.answers(service)
+}
+
+// answers waits until the service answers a request. It may fail once after its session has ended.
+func (w *world) answers(service string) {
+	w.t.Helper()
+	signer, err := egress.NewSigner(secret)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	body := []byte(`{"rows": []}`)
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, service, bytes.NewReader(body))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		signer.Sign(r.Header, "1", time.Now(), body)
+		r.Close = true
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("the service answers %d", answer.StatusCode)
+		}
 	}
 }
 

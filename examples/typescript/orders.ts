@@ -19,6 +19,8 @@ import pg from "pg";
 import type { paths } from "./schedules.js";
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+// A restart of the database ends idle connections, too. Without a listener, that would end the process.
+pool.on("error", (error) => console.error(error));
 
 async function inTransaction<T>(work: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
   const tx = await pool.connect();
@@ -95,14 +97,14 @@ function serve(port: number): void {
   const secret = process.env.WEBHOOK_SECRET;
   if (!secret?.startsWith("whsec_")) throw new Error("WEBHOOK_SECRET must be set: whsec_ and base64");
   const server = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts);
-    if (!isSigned(request, body, secret)) {
-      response.writeHead(401).end();
-      return;
-    }
     try {
+      const parts: Buffer[] = [];
+      for await (const part of request) parts.push(part as Buffer); // throws if the caller goes away
+      const body = Buffer.concat(parts);
+      if (!isSigned(request, body, secret)) {
+        response.writeHead(401).end();
+        return;
+      }
       const { rows } = JSON.parse(body.toString()) as { rows: Row[] };
       const answer = JSON.stringify({ results: await check(rows) });
       response.writeHead(200, { "Content-Type": "application/json" }).end(answer);
