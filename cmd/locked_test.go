@@ -82,6 +82,22 @@ func TestACommandNamesTheSessionThatHasLockedARowAndDoesAllElse(t *testing.T) {
 	}
 }
 
+func TestACheckThatAnOperatorRunsSucceedsBesideALockedRow(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the session is on a worker")
+	url, db, psql := missedBesideALock(t)
+	db.MustExec(`update prescient.future_job set next_check_at = date_trunc('day', now(), 'UTC') where entity_key = '1'`)
+	psql.MustExec(`select prescient.cancel('job', 'order', '1')`)
+	var log syncBuffer
+	app := New(oneJob())
+	app.Out, app.Err = &log, &log
+	code := app.Run(t.Context(), []string{"jobs", "run", "job", "order", "2", "--database-url", url})
+	if code != Left || ended(t, db) != 1 || !strings.Contains(log.String(), "was checked, and ended as done") ||
+		!strings.Contains(log.String(), "are left in their slot: session ") {
+		t.Errorf("exit code %d, want %d\n%s", code, Left, &log)
+	}
+}
+
 func TestADaemonChecksMissedSlotsBesideALockedRow(t *testing.T) {
 	t.Parallel()
 	url, db, psql := missedBesideALock(t)

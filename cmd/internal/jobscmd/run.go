@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
 )
 
 func newCmdRun(f *factory.Factory) *cobra.Command {
@@ -29,7 +30,8 @@ of a schedule now: schedules trigger.
 
 A check that does not wait, a paused job, a job that is not registered here, and a due check that another runner may
 hold are refused with exit code 2. If the check fails, the exit code is 1. If another session has locked the check, or
-other runners work on the current slot, it may not be checked: the exit code is 6, and catch-up takes it.`,
+other runners work on the current slot, it may not be checked: the exit code is 6, and catch-up takes it. The exit code
+is also 6 if another session has locked other due checks of the job, and 4 if a signal stops the command.`,
 		Example: `  prescient jobs run order.unshipped orders 42`,
 		Args:    cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,8 +62,11 @@ func runCheck(ctx context.Context, f *factory.Factory, flags perform.Flags, a ac
 				return err
 			}
 			err = errors.Join(f.Print(ran, func() error { return f.Sentence(ran.String()) }), err)
+			abandoned := errors.Is(err, slots.ErrAbandoned)
 			switch {
-			case !ran.Checked:
+			case errors.Is(err, slots.ErrStopped) && !abandoned:
+				return err
+			case !ran.Checked, errors.Is(err, slots.ErrLocked) && !abandoned && ran.Error == "":
 				return &exit.Error{Code: exit.Left, Err: err}
 			case err == nil && ran.Error != "":
 				return &exit.Error{Code: exit.Failure}
