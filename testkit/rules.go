@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -62,38 +64,78 @@ func (k *Kit) learnRules(schema pgsql.Schema) {
 	}))
 }
 
-// Events returns the events that steps of rules have published, in the order of publishing. It is
-// empty if the test's own registry was given to rule.Register, whose publisher gets them.
-func (k *Kit) Events() []event.Event { return k.events.all() }
+// Events returns the events that steps of rules have published, in the order of publishing. It leaves out those whose
+// transaction was rolled back or is still open. It is empty if the test's own registry was given to rule.Register, whose
+// publisher gets them.
+func (k *Kit) Events() []event.Event {
+	k.t.Helper()
+	list, err := k.events.all(context.WithoutCancel(k.t.Context()), k.DB) // also in a function of t.Cleanup
+	k.must(err)
+	return list
+}
 
-// events is a publisher that keeps events. It is safe for concurrent use.
+// events is a publisher that keeps events. PublishTx is safe for concurrent use.
 type events struct {
 	mu    sync.Mutex
+	open  []published
 	known map[string]bool
-	list  []event.Event
+	list  []event.Event // of transactions that have committed
+}
+
+// published holds the events of a transaction that may not have committed.
+type published struct {
+	transaction string // its number
+	events      []event.Event
 }
 
 func newEvents() *events { return &events{known: map[string]bool{}} }
 
-// PublishTx keeps events. An event that is published again, by a run that was interrupted, is kept
-// once.
-func (e *events) PublishTx(_ context.Context, _ *sqlx.Tx, batch []event.Event) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// PublishTx keeps events, with the number of their transaction.
+func (e *events) PublishTx(ctx context.Context, tx *sqlx.Tx, batch []event.Event) error {
 	for _, one := range batch {
 		if err := one.Validate(); err != nil {
 			return fmt.Errorf("event %s: %w", one.ID, err)
 		}
-		if !e.known[one.ID] {
-			e.known[one.ID] = true
-			e.list = append(e.list, one)
-		}
 	}
+	p := published{events: slices.Clone(batch)}
+	if err := tx.GetContext(ctx, &p.transaction, "select pg_current_xact_id()::text"); err != nil {
+		return fmt.Errorf("read the number of the transaction: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = append(e.open, p)
 	return nil
 }
 
-func (e *events) all() []event.Event {
+// all returns the events of the transactions that have committed. An event that was published again, by a run that was
+// interrupted, is there once.
+func (e *events) all(ctx context.Context, db *sqlx.DB) ([]event.Event, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]event.Event(nil), e.list...)
+	numbers := make([]string, len(e.open))
+	for i, p := range e.open {
+		numbers[i] = p.transaction
+	}
+	var states []string
+	err := db.SelectContext(ctx, &states, `select pg_xact_status(number::xid8)
+		from unnest($1::text[]) with ordinality as t (number, n) order by n`, pq.Array(numbers))
+	if err != nil {
+		return nil, fmt.Errorf("read which transactions have committed: %w", err)
+	}
+	var open []published
+	for i, p := range e.open {
+		switch states[i] {
+		case "in progress":
+			open = append(open, p)
+		case "committed":
+			for _, one := range p.events {
+				if !e.known[one.ID] {
+					e.known[one.ID] = true
+					e.list = append(e.list, one)
+				}
+			}
+		}
+	}
+	e.open = open
+	return slices.Clone(e.list), nil
 }

@@ -86,6 +86,48 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 	}
 }
 
+// The end of case 2 cannot be recorded at first, so the transaction that has published its event is rolled back.
+func TestAnEventExistsIfAndOnlyIfItsTransactionCommits(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]testkit.Config{
+		"a database of the kit": {}, "a database of the test": {DB: pgtest.New(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config.Registry = registry()
+			kit := testkit.New(t, config)
+			kit.DB.MustExec(`
+				create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz);
+				create function refuse() returns trigger language plpgsql as $$ begin raise 'not yet'; end $$;
+				create trigger refuse before insert on prescient.future_job_history
+					for each row when (new.entity_key = '2') execute function refuse()`)
+			if list := kit.Events(); len(list) != 0 {
+				t.Errorf("events without a rule: %v", list)
+			}
+			kit.Rules(rulesFile(t, strings.Replace(cases, "      - {after: 4d, event: case.late}\n", "", 1)))
+			kit.DB.MustExec("insert into cases select id, $1 from generate_series(1, 3) as id", kit.Now())
+			lost := kit.Now().Add(7 * day)
+			want := func(ids ...int) {
+				t.Helper()
+				var list []string
+				for _, id := range ids {
+					list = append(list, fmt.Sprintf("case.lost %d %s", id, lost.Format("01-02 15:04")))
+				}
+				got := fired(kit)
+				slices.Sort(got)
+				if diff := cmp.Diff(list, got); diff != "" {
+					t.Error(diff)
+				}
+			}
+			kit.RunUntil(lost)
+			want(1, 3)
+			kit.DB.MustExec("drop trigger refuse on prescient.future_job_history")
+			kit.RunAll()
+			want(1, 2, 3)
+		})
+	}
+}
+
 // The recipe of the cookbook for a hold that the table tells, with its statements.
 func TestARowIsHeldAsTheCookbookSays(t *testing.T) {
 	t.Parallel()
