@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"strings"
@@ -48,6 +49,9 @@ type Setup struct {
 	// Above is the zone that CRON_TZ gives to the lines above the block of a user's crontab. Some crons
 	// obey it, so the lines fit both zones. Nil: none.
 	Above *time.Location
+
+	// Grace is run.grace: how long a run that is stopped lets its checks go on.
+	Grace time.Duration
 
 	// User runs the lines of a crontab in /etc/cron.d. Empty: a user's crontab, which names no
 	// user. Cron mails what they print to root.
@@ -108,6 +112,10 @@ func (s Setup) check() error {
 
 // Slots returns the width as people write it.
 func (s Setup) Slots() string { return duration.Format(s.Width) }
+
+// Stop returns how many seconds systemd and Kubernetes wait for a process that they stop, before they kill it. The time
+// after Grace is for records and for a slow machine.
+func (s Setup) Stop() int64 { return max(45, int64(math.Ceil(s.Grace.Seconds()))+25) }
 
 // Only returns the flag that names Store.
 func (s Setup) Only() string {

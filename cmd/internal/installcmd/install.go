@@ -66,7 +66,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, f *factory.Factory) (install.Setup, error) {
 	s := o.Setup
-	s.Config, s.Store = f.Loaded().File, f.Chosen()
+	s.Config, s.Store, s.Grace = f.Loaded().File, f.Chosen(), f.Config().Run.Grace
 	var err error
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
 	return s, err
@@ -95,6 +95,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error) {
 	s = o.Setup
 	s.Config, s.Store, s.Receiver = f.Loaded().File, f.Chosen(), f.Config().Alerts.Receiver
+	s.Grace = f.Config().Run.Grace
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)

@@ -36,8 +36,8 @@ of its own. Every selector also names the component.
 The pods read their configuration from a Secret that you create. It contains the configuration file that this command
 has read, under the name of the file. If the command has read no file, it contains the URL of the database as
 database-url. No other setting of this shell reaches the pods. The Secret has the name of the objects, two pods share a
-slot, or each shard has one, and the NetworkPolicy allows connections to the ports that the configuration names. To
-change this, edit the manifests, or the values of the chart.
+slot, or each shard has one, and the NetworkPolicy allows connections to the ports that the configuration names. A pod
+gets 25 s more than run.grace to stop, at least 45 s. To change this, edit the manifests, or the values of the chart.
 
 ` + widthHelp,
 		Example: `  kubectl create secret generic ` + install.KubernetesName(f.Name) + ` \

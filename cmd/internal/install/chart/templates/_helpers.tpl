@@ -40,7 +40,7 @@ serviceAccountName: {{ include "prescient.name" . }}
 {{- define "prescient.bare" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false # a Service named prescient would set PRESCIENT_ variables
-terminationGracePeriodSeconds: 45 # longer than run.grace (20s) and the 10s that recording may take after it
+terminationGracePeriodSeconds: {{ .Values.stop }} # longer than run.grace (default: 20s) and the 10s that recording may take
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
