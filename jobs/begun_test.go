@@ -113,6 +113,66 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 	}
 }
 
+// The check ends, and the check that was asked for meanwhile waits under the same key.
+func TestWhoWaitsForTheEndOfACheckFindsTheOneThatFollows(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		call func(w *world) (found bool, err error)
+		want []time.Time // the slots of the rows that wait then
+	}{
+		"Cancel": {func(w *world) (bool, error) {
+			return w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1"))
+		}, nil},
+		"CancelEntity": {func(w *world) (bool, error) {
+			n, err := w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "order", "1")
+			return n == 1, err
+		}, nil},
+		"Reschedule": {func(w *world) (bool, error) {
+			_, found, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(9))
+			return found, err
+		}, []time.Time{slot(9)}},
+		"PushBack": {func(w *world) (bool, error) {
+			_, found, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(9), 0)
+			return found, err
+		}, []time.Time{slot(9)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, row := due(t, true, true)
+			if e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(8))); err != nil || e.Action != jobs.ActionRecorded {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			tx := w.db.MustBegin()
+			defer func() { _ = tx.Rollback() }()
+			tx.MustExec("select from prescient.future_job where id = $1 for update", row.ID)
+			var found bool
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				var err error
+				if found, err = test.call(w); err != nil {
+					t.Error(err)
+				}
+			})
+			pgtest.AwaitWaits(t, w.db, 1)
+			tx.MustExec("select set_config('prescient_caller.clock', $3, true), prescient.end_row($1, prescient.find_job('remind'), $2, 'remind', 'done')",
+				slot(2), row.ID, slot(2).Add(time.Minute).Format(time.RFC3339))
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if wg.Wait(); !found {
+				t.Error("no check was found")
+			}
+			var got []time.Time
+			for _, job := range w.waiting() {
+				got = append(got, job.NextCheckAt)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // Slots are a second apart here, and the clock is the database's.
 func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 	t.Parallel()

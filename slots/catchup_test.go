@@ -368,6 +368,36 @@ func TestSlotsOfANarrowerWidthDoNotLieBeyondTheClock(t *testing.T) {
 	}
 }
 
+// The clock was ahead, and the run of the slot has handed its claim back.
+func TestASlotThatTheLedgerHasForgottenBeginsWithoutTheClaimsOfBefore(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(done))
+	w.enqueue("job", slot(1), 2)
+	number := w.count(`select prescient.find_job('job')`)
+	claim := func(token int) {
+		t.Helper()
+		w.db.MustExec(`select prescient.open_slot($1, 'run', $2, 'me', '1 hour', $1)`, slot(1), 10*token)
+		var rows int64
+		err := w.db.Get(&rows, `select rows from prescient.claim_rows($1, 'run', $2, 'me', '1 hour', array[$3::bigint], 10)`, slot(1), token, number)
+		if err != nil || rows != 2 {
+			t.Fatalf("%d rows were claimed, %v", rows, err)
+		}
+	}
+	claim(1)
+	w.db.MustExec(`update prescient.slot_claim set allocated_until = 'epoch'`)
+	w.clock.Set(slot(0))
+	if n, err := w.ledger.Rewind(t.Context()); err != nil || n != 1 {
+		t.Fatalf("%d slots were forgotten, %v", n, err)
+	}
+	claim(2)
+	var taken int64
+	err := w.db.Get(&taken, `select count(*) from prescient.take_over($1, 'run', 3, 'other', '1 hour', array[$2::bigint]) where jobs is not null`, slot(1), number)
+	if err != nil || taken != 0 {
+		t.Errorf("%d rows are in two claims, %v", taken, err)
+	}
+}
+
 func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -107,7 +107,7 @@ func TestTheLongestNamesAndTheEndsOfTheRangeAreStored(t *testing.T) {
 	for _, slot := range []string{"1970-01-01 00:00:00Z", "9999-12-31 00:00:00Z"} {
 		exec(t, db, plainInsert, random(200), random(200), random(500), random(500), random(500), slot, slot)
 	}
-	if n := get[int](t, db, "select prescient.end_checks('cancelled', entity_name, entity_key, null, null) from prescient.future_job limit 1"); n != 1 {
+	if n := get[int](t, db, "select prescient.end_checks('cancelled', entity_name, entity_key) from prescient.future_job limit 1"); n != 1 {
 		t.Errorf("%d ended", n)
 	}
 }

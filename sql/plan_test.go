@@ -160,6 +160,31 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	}
 }
 
+// A tenant may have very many checks, each with an item of its own.
+func TestACallForAnItemReadsNoOtherItemsOfItsEntity(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
+	t.Parallel()
+	db := pgtest.New(t)
+	db.SetMaxOpenConns(1)
+	exec(t, db, `select prescient.enqueue_many(array_agg('remind'::text), array_agg('tenant'::text), array_agg('1'::text),
+		item_keys => array_agg(n::text), check_ats => array_agg(timestamptz '2030-03-05')) from generate_series(1, 20000) as n`)
+	exec(t, db, "analyze")
+	for _, query := range []string{
+		"select prescient.cancel('remind', 'tenant', '1', $1)",
+		"select prescient.enqueue('remind', 'tenant', '1', item_key => $1, check_at => '2030-03-05', on_conflict => 'replace')",
+		"select prescient.reschedule('remind', 'tenant', '1', $1, check_at => '2030-03-07')",
+		"select prescient.push_back('remind', 'tenant', '1', $1, check_at => '2030-03-07')",
+	} {
+		s := statement{query: query, args: []any{"333"}, most: map[string]int64{"future_job_key": 8, "future_job_pkey": 8, "future_job_group": 8}}
+		for range 7 { // a plan is kept from the sixth call on
+			if r := s.reads(t, db, "select"); !r.within(s.most) {
+				t.Errorf("it reads %v: %s", r, query)
+				break
+			}
+		}
+	}
+}
+
 // An apply of a changed delay moves the rows of a page, of a job whose rows the statistics may not know. It must read
 // those rows alone, and compare none of them with each other.
 func TestAPageOfAnApplyReadsTheRowsThatItMoves(t *testing.T) {

@@ -212,6 +212,12 @@ func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
 
 // In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York,
 // 2030-04-07 and 2030-09-29 in Auckland.
+// A lock that is not taken would let an application change what a check reads.
+func TestTheLockOfNoGroupIsRefused(t *testing.T) {
+	t.Parallel()
+	refused(t, pgtest.New(t), pqerror.NullValueNotAllowed, "select prescient.lock_group(null)")
+}
+
 func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
@@ -230,6 +236,13 @@ func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 				if n := get[int](t, db, off); n != 0 {
 					t.Errorf("width %s: %d instants get another slot", width, n)
 				}
+			}
+			const day = `
+				select count(*)
+				from generate_series(timestamptz '2030-01-01 00:00:00Z', '2031-01-01 00:00:00Z', interval '1 hour 7 minutes 13 seconds') as at
+				where prescient.slot_ceil(at, '1 day') <> prescient.slot_ceil(at, '24 hours')`
+			if n := get[int](t, db, day); n != 0 {
+				t.Errorf("a width of a day: %d instants get another slot than with 24 hours", n)
 			}
 			exec(t, db, "select prescient.set_width('15 minutes')")
 			for key, day := range map[string]string{"1": "2030-03-09 12:00:00Z", "2": "2030-11-02 12:00:00Z", "3": "2030-04-06 12:00:00Z", "4": "2030-09-28 12:00:00Z"} {

@@ -114,16 +114,24 @@ func (c *Client) CountAck(ctx context.Context, db jobs.DB, f AckFilter) (found A
 // reason, and returns their number. They stay in history. The finding gave-up counts them no more, and
 // [Client.Retry] takes them only by their key or their number. Ack needs the rights of an operator.
 func (c *Client) Ack(ctx context.Context, db jobs.DB, f AckFilter, because string, limit int) (n int64, err error) {
+	n, _, err = c.ack(ctx, db, f, because, limit)
+	return n, err
+}
+
+// ack is Ack, and also returns how many rows it has found. Others may have acknowledged or retried some of them since.
+func (c *Client) ack(
+	ctx context.Context, db jobs.DB, f AckFilter, because string, limit int,
+) (n, found int64, err error) {
 	if f.IsZero() || limit < 1 {
-		return 0, errors.New("acknowledge: the filter must name something or be All, and the limit be at least 1")
+		return 0, 0, errors.New("acknowledge: the filter must name something or be All, and the limit be at least 1")
 	}
 	if err := ValidateBecause(because); err != nil {
-		return 0, fmt.Errorf("acknowledge: %w", err)
+		return 0, 0, fmt.Errorf("acknowledge: %w", err)
 	}
-	if err := c.row(ctx, db, pg.HistoryAck, append(f.args(), because, limit), &n); err != nil {
-		return 0, fmt.Errorf("acknowledge: %w", err)
+	if err := c.row(ctx, db, pg.HistoryAck, append(f.args(), because, limit), &n, &found); err != nil {
+		return 0, 0, fmt.Errorf("acknowledge: %w", err)
 	}
-	return n, nil
+	return n, found, nil
 }
 
 // ackedAtOnce is how many rows a transaction of AckAll acknowledges.
@@ -135,20 +143,20 @@ func (c *Client) AckAll(
 	ctx context.Context, db pgsql.Pool, f AckFilter, because, actor string,
 ) (acked int64, err error) {
 	for {
-		var n int64
+		var n, found int64
 		err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 			if actor != "" {
 				if err := jobs.SetActor(ctx, tx, actor); err != nil {
 					return err
 				}
 			}
-			n, err = c.Ack(ctx, tx, f, because, ackedAtOnce)
+			n, found, err = c.ack(ctx, tx, f, because, ackedAtOnce)
 			return err
 		})
 		if err != nil {
 			return acked, err
 		}
-		if acked += n; n < ackedAtOnce {
+		if acked += n; found < ackedAtOnce {
 			return acked, nil
 		}
 	}

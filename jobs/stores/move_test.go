@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -458,6 +459,30 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	cancel(stopped)
 	if err := <-ended; !errors.Is(err, stopped) || pg.IsLockTimeout(err) {
 		t.Error(err)
+	}
+}
+
+// A row that a trigger keeps, or does not let in, would be in two stores, or in none.
+func TestAMoveFailsIfATriggerSuppressesIt(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
+	for operation, at := range map[string]func(w *world) *stores.Store{
+		"delete": func(w *world) *stores.Store { return w.a },
+		"insert": func(w *world) *stores.Store { return w.b },
+	} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			anonymous := check("1", slot(5))
+			anonymous.Anonymous = true
+			w.enqueue(w.a, anonymous)
+			exec(t, at(w), `create function public.ignore() returns trigger language plpgsql as $$begin return null; end$$;
+				create trigger ignore before `+operation+` on prescient.future_job for each row execute function public.ignore()`)
+			_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+			if !pg.HasState(err, pqerror.TriggeredDataChangeViolation) {
+				t.Errorf("want an error that names the trigger, got %v", err)
+			}
+		})
 	}
 }
 

@@ -8,8 +8,8 @@ set row_security = off
 as $$
     select case
         when (job_exec, entity_name, entity_key, item_key) is not null
-            then prescient.end_checks('cancelled', entity_name, entity_key, job_exec, item_key) > 0
-        else false -- end_checks takes some nulls for all
+            then prescient.end_check('cancelled', entity_name, entity_key, job_exec, item_key)
+        else false
     end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;

@@ -7,6 +7,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
-    select prescient.end_checks('cancelled', entity_name, entity_key, null, null)
+    select prescient.end_checks('cancelled', entity_name, entity_key)
 $$;
 revoke all on function prescient.cancel_entity(text, text) from public;

@@ -9,7 +9,7 @@
 -- The plans are kept, and look into the slot index whatever the statistics say.
 -- It costs three times as much as a part of a statement for many rows, so cancel_many and cancel_keys
 -- do not use it.
--- Called by end_checks and record_row, and by the statement job_end.
+-- Called by end_check, end_checks and record_row, and by the statement job_end.
 create or replace function prescient.end_row(
     at       timestamptz,
     number   bigint,

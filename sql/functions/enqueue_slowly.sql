@@ -181,7 +181,7 @@ begin
         end if;
 
         if on_conflict = 'replace' then
-            if prescient.end_checks('replaced', enqueue_slowly.entity_name, enqueue_slowly.entity_key, enqueue_slowly.job_exec, enqueue_slowly.item_key) > 0 then
+            if prescient.end_check('replaced', enqueue_slowly.entity_name, enqueue_slowly.entity_key, enqueue_slowly.job_exec, enqueue_slowly.item_key) then
                 done := 'replaced';
             end if;
             continue;

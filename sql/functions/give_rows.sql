@@ -46,6 +46,7 @@ as $$
 declare
     given  integer[];
     places tid[];
+    deleted bigint;
     locked text[];
     begun  timestamptz;
 begin
@@ -114,6 +115,10 @@ begin
     end if;
 
     delete from prescient.future_job f where f.ctid = any (places);
+    get diagnostics deleted = row_count;
+    if deleted < cardinality(places) then -- they are locked
+        perform prescient.raise_suppressed('the delete of a row that moves to another store');
+    end if;
     delete from prescient.schedule s
     using unnest(schedules) with ordinality as u (schedule, nth)
     where u.nth = any (given) and s.id = u.schedule collate "C";

@@ -71,7 +71,7 @@ begin
             );
         end if;
         exit when request.on_conflict <> 'replace';
-        perform prescient.end_checks('replaced', honour.entity_name, honour.entity_key, name, honour.item_key, number);
+        perform prescient.end_check('replaced', honour.entity_name, honour.entity_key, name, honour.item_key, number);
     end loop;
 end
 $$;

@@ -54,6 +54,10 @@ begin
     if not first then
         select * into run from prescient.slot_run r where r.slot = at;
     end if;
+    if first then -- the ledger may have forgotten the slot, but not a claim that was handed back
+        delete from prescient.slot_claim c where c.slot = at;
+        delete from prescient.slot_progress t where t.slot = at;
+    end if;
     planned := run.planned;
     settled := run.settled;
     if run.state = 'done' then

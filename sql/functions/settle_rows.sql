@@ -27,6 +27,7 @@ declare
     first timestamptz;
     fresh text[];
     moved text;
+    missing bigint;
 begin
     lock table prescient.future_job in row exclusive mode;
     -- A session that cancels a copy waits for this transaction, and then finds the waiting row.
@@ -155,9 +156,15 @@ begin
         from ended e
         returning outcome
     )
-    select (select count(*) from waiting), count(*) filter (where k.outcome = 'replaced'), count(*) filter (where k.outcome <> 'replaced')
-    into settled, replaced, cancelled
+    select
+        (select count(*) from waiting), count(*) filter (where k.outcome = 'replaced'), count(*) filter (where k.outcome <> 'replaced'),
+        (select count(*) from arriving a where a.item_key is null and a.outcome is null and a.may_wait)
+            - (select count(*) from waiting w where w.item_key is null)
+    into settled, replaced, cancelled, missing
     from kept k;
+    if missing > 0 then
+        perform prescient.raise_suppressed('the insert of a row that came from another store');
+    end if;
 
     delete from prescient.transfer_in i where i.source = settle_rows.source and i.batch = this;
 end

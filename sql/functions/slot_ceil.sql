@@ -10,7 +10,8 @@ stable
 strict
 parallel safe
 as $$
-    select date_bin(width, at + (width - interval '1 microsecond'), timestamptz '1970-01-01 00:00:00+00')
+    -- In seconds, because a day of an interval is one of the session's time zone.
+    select date_bin(width, at + (date_part('epoch', width) * interval '1 second' - interval '1 microsecond'), timestamptz '1970-01-01 00:00:00+00')
 $$;
 
 -- The same for the width of the database.

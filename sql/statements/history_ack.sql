@@ -1,6 +1,7 @@
 -- Acknowledges that rows of history failed, because of $8: those that ended at or after $4 and before $5 of job $1, entity $2 and key $3,
--- with item key $6 and id $7. Null: every one. It takes at most $9 rows, the oldest first, and returns their number.
--- Called by jobs/admin.Client.Ack.
+-- with item key $6 and id $7. Null: every one. It takes at most $9 rows, the oldest first, and returns their number,
+-- and how many it has found.
+-- Called by jobs/admin.Client.ack.
 with failed as materialized (
     select h.id, h.finished_at
     from prescient.future_job_history h
@@ -23,4 +24,4 @@ with failed as materialized (
     where h.outcome = 'failed' and h.ack is null and h.finished_at = f.finished_at and h.id = f.id
     returning 1
 )
-select count(*) from acked
+select (select count(*) from acked), (select count(*) from failed)
