@@ -429,6 +429,33 @@ func BenchmarkAround(b *testing.B) {
 	}
 }
 
+// If both delays are months, each time counts from since.
+func TestMonthsThatTheDataHoldDoNotDrift(t *testing.T) {
+	t.Parallel()
+	_, constant := stepOf(t, "Europe/Berlin", "after: 1 month, every: 1 month", rule.Calendar{})
+	_, held := stepOf(t, "Europe/Berlin", "after: {interval: x}, every: 1 month", rule.Calendar{})
+	_, paced := stepOf(t, "Europe/Berlin", "after: {interval: x}, every: {interval: y}", rule.Calendar{})
+	month := &expr.Length{Months: 1}
+	for _, text := range []string{"2026-01-31 10:00", "2026-08-30 10:00", "2028-01-29 02:30"} {
+		since := berlin(t, text)
+		for n := 1; n <= 14; n++ {
+			want, err := constant.Nth(0, since, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, timing := range map[string]*rule.Timing{"after": held, "after and every": paced} {
+				of := timing.For([]expr.Held{{After: month, Every: month}}, nil)
+				if got, err := of.Nth(0, since, n); err != nil || got != want {
+					t.Errorf("%s: #%d since %s is %+v, want %+v, %v", name, n, text, got, want, err)
+				}
+				if last, next, err := of.Around(0, since, want.At); err != nil || last != want || next.Number != n+1 {
+					t.Errorf("%s: around #%d since %s are %+v and %+v, %v", name, n, text, last, next, err)
+				}
+			}
+		}
+	}
+}
+
 // Whatever lengths the data hold: times of a step come in the order of their numbers, after the first one, and none comes
 // after the last year.
 func TestTheTimesOfAStepThatTheDataHoldNeitherWrapNorGoBack(t *testing.T) {

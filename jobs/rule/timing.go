@@ -350,10 +350,12 @@ func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
 	switch {
 	case n > 1 && s.paced && s.every.ends(n-1):
 		return since, errNever
-	case s.monthly() && !goesOn:
-		at = s.addDate(since, s.first.months+(n-1)*s.every.months, 0)
 	case n == 1:
 		at, err = s.begin(since)
+	case s.monthly() && !goesOn:
+		if _, err = s.begin(since); err == nil {
+			at = s.addDate(since, s.months()+(n-1)*s.every.months, 0)
+		}
 	default:
 		if from = s.last.At; goesOn {
 			n -= s.last.Number - 1
@@ -386,7 +388,18 @@ func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
 
 // monthly reports whether occurrences are counted from since by months.
 func (s *stepTiming) monthly() bool {
-	return s.first.months != 0 && s.every.months != 0 && s.every == move{months: s.every.months}
+	return s.months() != 0 && s.every.months != 0 && s.every == move{months: s.every.months}
+}
+
+// months returns the delay to the first occurrence if it is months alone, or 0.
+func (s *stepTiming) months() int {
+	switch {
+	case !s.interval:
+		return s.first.months
+	case s.length == expr.Length{Months: s.length.Months}:
+		return s.length.Months
+	}
+	return 0
 }
 
 // repeated returns the instant of an occurrence after the first one, at the time of day of the step. It counts the
