@@ -88,6 +88,39 @@ func TestAWriteOfAnotherColumnIsNoChangeHoweverTheTriggerReadsTheRow(t *testing.
 	}
 }
 
+// A date and a change may each start the clock. What has fired for the date has not fired for a later change.
+func TestAStepThatHasFiredForADateIsStillToComeForALaterChange(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders add due date")
+	file := strings.Replace(with(unanswered, "overdue: fire"), "changed(channel)", "[due, changed(channel)]", 1)
+	s.apply(file)
+	s.exec("insert into shop.orders (id, due) values (1, '2030-03-05'), (2, '2030-03-05')")
+	s.exec(`insert into prescient.rule_fired (job, entity_key, since, start, step)
+		select job, entity_key, '2030-03-05 00:00+00', '2030-03-05 00:00:00', 'order.stuck' from prescient.future_job`)
+	s.now = noon.AddDate(0, 0, 4)
+	s.exec("update shop.orders set channel = 'app' where id = 1")
+	s.exec("delete from prescient.future_job")
+	s.now = noon.AddDate(0, 0, 7)
+	if plan, err := s.store.Again().Plan(t.Context(), parse(t, file), nil); err != nil || plan.Rules[0].Begin != 1 {
+		t.Errorf("%d rows begin to wait, want 1, %v", plan.Rules[0].Begin, err)
+	}
+	if _, err := s.store.Again().Apply(t.Context(), parse(t, file), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("the change", "1 at 03-11 12:15 came 03-11 12:00")
+}
+
+// The texts of a rule may have anything in braces, such as a path in a document.
+func TestAPathInADocumentIsNoNameOfATemplate(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders add data jsonb not null default '{}'")
+	s.exec(`insert into shop.orders (id, data) values (1, '{"key": "2030-03-05", "name": "2030-03-04"}')`)
+	s.apply(strings.Replace(unanswered, "changed(channel)", `["(data #>> '{key}')::date", "(data #>> '{name}')::timestamp", changed(channel)]`, 1))
+	s.wants("apply", "1 at 03-07 00:00")
+}
+
 func TestAMistakeInChangedIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -192,27 +192,28 @@ func (w *walk) query() string {
 		last = append(last, fmt.Sprintf("p.prescient_key%d desc", i+1))
 	}
 	f := w.rule.Facts
-	since := f.SinceSQL()
+	since, start := f.SinceSQL(), f.StartSQL()
+	key, name := w.rule.KeyText(w.rule.Name()), pq.QuoteLiteral(w.rule.Rule.Name)
 	if len(f.Changed) > 0 {
-		since = fmt.Sprintf(`greatest(%s, %s::timestamptz, (
-            select c.changed_at
-            from prescient.rule_changed c
-            where c.job = (select prescient.find_job({name})) and c.entity_key = {key} collate "C"
-        ))`, since, pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))))
+		noted := pg.NewStatement("select c.changed_at from prescient.rule_changed c where c.job = (select prescient.find_job(%s))")
+		changed := fmt.Sprintf(`greatest(%s::timestamptz, (`+noted.In(w.store.schema)+` and c.entity_key = %s collate "C"))`,
+			pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))), name, key)
+		if len(f.Since) > 0 { // a change has no value without a time zone
+			start = fmt.Sprintf("case when %s >= %s then %s end", since, changed, start)
+		}
+		since = fmt.Sprintf("greatest(%s, %s)", since, changed)
 	}
-	since = pg.NewStatement(since).In(w.store.schema)
-	page := strings.Replace(pageTemplate.In(w.store.schema), "{since}", since, 1)
 	return strings.NewReplacer(
-		"{key}", w.rule.KeyText(w.rule.Name()), "{keys}", strings.Join(ordered, ", "), "{last}", strings.Join(last, ", "),
-		"{order}", strings.Join(w.rule.KeyColumns(w.rule.Name()), ", "), "{start}", f.StartSQL(),
+		"{key}", key, "{keys}", strings.Join(ordered, ", "), "{last}", strings.Join(last, ", "),
+		"{order}", strings.Join(w.rule.KeyColumns(w.rule.Name()), ", "), "{since}", since, "{start}", start,
 		"{paused}", f.PausedSQL(), "{pauses}", strconv.FormatBool(len(f.Pause) > 0),
 		"{about}", f.WhereSQL(), "{starts}",
 		strconv.FormatBool(f.SinceLookup()), "{held}", f.HeldSQL(),
 		"{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
-		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
-	).Replace(page)
+		"{name}", name, "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
+	).Replace(pageTemplate.In(w.store.schema))
 }
 
 // write lets the rows of a page wait as the rule says.
