@@ -159,13 +159,13 @@ pictures: ## draw the pictures of docs anew, from rows that are measured
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
 	go test -count 1 -run TheClientsAre ./examples -update
 
-bench: postgres ## prescient beside other queues, the short set: about twelve minutes
+bench: postgres ## prescient beside other queues, the short set: more than 20 minutes
 	cd bench && go run . -short -json results.json
 
 bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk
 	cd bench && go run . -only day -pg shared_buffers=8GB -pg wal_compression=lz4 -pg max_wal_size=16GB
 
-bench-full: postgres ## every workload of the benchmark: 75 minutes, and 30 GB of disk
+bench-full: postgres ## every workload of the benchmark: more than an hour, and 30 GB of disk
 	cd bench && go run . -json results.json
 
 figures: ## write the results of the last make bench into README and docs

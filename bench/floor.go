@@ -58,9 +58,8 @@ func (b *bench) floorCases() []floorCase {
 	if b.toy {
 		return cases
 	}
-	// more rows that wait, and more that are due
-	cases = append(cases, floorCase{n, 100 * n, true, true, all}, floorCase{10 * n, 100 * n, true, true, all})
-	return cases
+	// More rows that wait. More that are due take the same time for each row, and a quarter of an hour to measure.
+	return append(cases, floorCase{n, 100 * n, true, true, all})
 }
 
 func (c floorCase) String() string {

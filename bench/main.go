@@ -135,7 +135,7 @@ func run(ctx context.Context, args []string) (err error) {
 func parse(args []string) (o options, chosen []workload, err error) {
 	o.sizes = usual
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about twelve minutes")
+	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, more than 20 minutes")
 	flags.BoolVar(&o.toy, "toy", false,
 		"tiny sizes: every workload runs once, in a minute, and nothing is measured. Not with other sizes")
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
