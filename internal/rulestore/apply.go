@@ -28,6 +28,21 @@ type Progress struct {
 // ErrChanged is returned by Apply if another Apply or a Remove has changed the rule meanwhile.
 var ErrChanged = errors.New("another apply or remove has changed the rule: plan again")
 
+// PartialError is returned by Apply if a rule fails after Apply has changed something: it has applied rules before, or
+// created the triggers of this one. The next Apply goes on.
+type PartialError struct {
+	Rule string
+	Err  error
+}
+
+// Error says why the rule failed, and that the next apply goes on.
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("%v; what was done before stays, and the next rules apply goes on with rule %s", e.Err, e.Rule)
+}
+
+// Unwrap returns why the rule failed.
+func (e *PartialError) Unwrap() error { return e.Err }
+
 // Apply does what Plan says. It is idempotent. It creates the triggers of a rule in one
 // transaction, and then lets the rows of the table wait page by page, each in a transaction. If it
 // is interrupted, the next Apply resumes it. Applications go on writing to the table. Of two concurrent
@@ -35,7 +50,8 @@ var ErrChanged = errors.New("another apply or remove has changed the rule: plan 
 // applied.
 //
 // Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
-// what happens to them. Told is called after each transaction. Optional.
+// what happens to them. Returns a PartialError, with the plan of the rules that it has applied, if a rule
+// fails after something was changed. Told is called after each transaction. Optional.
 func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
 	plan, err := s.prepare(ctx, file, true)
 	if err == nil {
@@ -47,19 +63,28 @@ func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) 
 	if told == nil {
 		told = func(Progress) {}
 	}
+	begun := false
 	for i := range plan.Rules {
 		p := &plan.Rules[i]
 		err := s.apply(ctx, p, told)
+		begun = begun || p.begun
 		if errors.Is(err, ErrChanged) {
 			err = s.join(ctx, file, p, told)
+			begun = begun || p.begun
 		}
-		if err != nil {
-			err = s.Explain(ctx, p.rule.Applied, err)
-			if problem, ok := errors.AsType[*rule.Problem](err); ok {
-				return plan, problem
-			}
-			return plan, fmt.Errorf("apply rule %s: %w", p.Name, err)
+		if err == nil {
+			continue
 		}
+		err = s.Explain(ctx, p.rule.Applied, err)
+		if problem, ok := errors.AsType[*rule.Problem](err); ok {
+			err = problem
+		} else {
+			err = fmt.Errorf("apply rule %s: %w", p.Name, err)
+		}
+		if begun {
+			plan.Rules, err = plan.Rules[:i], &PartialError{p.Name, err}
+		}
+		return plan, err
 	}
 	return plan, nil
 }
@@ -149,6 +174,7 @@ func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) err
 	if err != nil {
 		return err
 	}
+	p.begun = true
 	if p.walks {
 		err := s.walkOver(ctx, p, version, told)
 		p.close()

@@ -94,6 +94,7 @@ type RulePlan struct {
 	also          string // creates the triggers of Rule.Also. Empty: they are there
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
+	begun         bool // an Apply has created the triggers
 }
 
 // MarshalJSON writes an empty list as [], not null.

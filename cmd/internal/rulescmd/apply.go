@@ -37,7 +37,8 @@ plan" shows, and nothing else. It creates the triggers of a rule in one transact
 wait, up to 10,000 in each transaction. Applications go on writing to the table meanwhile.
 
 It is idempotent. If it is interrupted, the next apply goes on where it was. Rules that the file does not have stay as
-they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them.
+they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them. If a rule fails
+after something was changed, it prints the rules that it has applied, and exits 1. The next apply goes on.
 
 With --again, it looks at the rows of unchanged rules, too, and lets those wait that triggers have missed.
 
@@ -75,10 +76,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if _, overdue := errors.AsType[*rulestore.OverdueError](err); overdue {
 			return exit.Usagef("%w; nothing was changed", o.naming(err))
 		}
-		if err != nil {
+		if _, partial := errors.AsType[*rulestore.PartialError](err); err != nil && !partial {
 			return o.naming(err)
 		}
-		return o.f.Print(plan, func() error { return printApplied(o.f, plan, time.Since(began)) })
+		return errors.Join(o.f.Print(plan, func() error { return printApplied(o.f, plan, time.Since(began)) }), o.naming(err))
 	})
 }
 

@@ -106,7 +106,8 @@ func (o *fileOptions) parse() (rule.File, error) {
 	return rule.ParseIn(in, filepath.Dir(o.file))
 }
 
-// naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage.
+// naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage, unless something
+// was changed.
 func (o *fileOptions) naming(err error) error {
 	_, mistake := errors.AsType[*rule.Problem](err)
 	_, lacks := errors.AsType[*rulestore.RightsError](err)
@@ -122,7 +123,7 @@ func (o *fileOptions) naming(err error) error {
 	for i, e := range list {
 		list[i] = fmt.Errorf("%s: %w", name, e)
 	}
-	if mistake {
+	if _, partial := errors.AsType[*rulestore.PartialError](err); mistake && !partial {
 		return exit.Usagef("%w", errors.Join(list...))
 	}
 	return errors.Join(list...)
