@@ -1,7 +1,8 @@
 -- Sums up the waiting checks of an entity in one row. It filters by job $3 and item $4 unless they
 -- are null. If $5, it leaves out what cancel_entity leaves: job "schedule" and the jobs of rules.
 -- It returns their number, the first slot, one of the jobs, a fingerprint that changes when the
--- rows or their slots change, and the number of checks of rules that it leaves out.
+-- rows or their slots change, the number of checks of rules that it leaves out, and the id of one
+-- of the rows.
 -- Called by cmd/internal/action.Waiting.
 with found as (
     select f.id, f.job, f.next_check_at,
@@ -16,6 +17,7 @@ select
     count(*), coalesce(min(next_check_at), 'epoch'),
     coalesce((select j.name from prescient.job j where j.job = min(f.job)), '#' || min(f.job), ''),
     coalesce(bit_xor(hashint8extended(id, extract(epoch from next_check_at)::bigint)), 0),
-    (select count(*) from found where stays)
+    (select count(*) from found where stays),
+    coalesce(min(id), 0)
 from found f
 where not stays

@@ -21,6 +21,7 @@ type Wait struct {
 	Job   string    // of one of them
 	Mark  int64     // a checksum of these checks and their slots
 	Stay  int64     // checks of rules, which are not counted
+	ID    int64     // of one of the rows
 }
 
 // Waiting returns the waiting checks of a key. A key without a job selects those of every job, with
@@ -30,7 +31,7 @@ func Waiting(
 ) (w Wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
 	err = pg.One(ctx, db, pg.BoardWaiting.In(schema),
-		[]any{key.EntityName, key.EntityKey, job, item, unowned}, &w.Rows, &w.First, &w.Job, &w.Mark, &w.Stay)
+		[]any{key.EntityName, key.EntityKey, job, item, unowned}, &w.Rows, &w.First, &w.Job, &w.Mark, &w.Stay, &w.ID)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
@@ -39,10 +40,15 @@ func Waiting(
 }
 
 // waiting returns the waiting check of a key. For a key without a job it returns the checks of the
-// entity that an operator may end.
-func (tx Tx) waiting(ctx context.Context, key jobs.Key) (w Wait, err error) {
+// entity that an operator may end. It returns none for a key with a job whose check is another row than the given one;
+// 0: any row.
+func (tx Tx) waiting(ctx context.Context, key jobs.Key, row int64) (w Wait, err error) {
 	item := sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""}
-	return Waiting(ctx, tx.Tx, tx.Schema, key, item, key.JobExec == "")
+	w, err = Waiting(ctx, tx.Tx, tx.Schema, key, item, key.JobExec == "")
+	if row != 0 && w.ID != row {
+		return Wait{}, err
+	}
+	return w, err
 }
 
 // checkKey refuses a key that no check of an operator has.
@@ -59,13 +65,16 @@ const goesOn = "A check whose slot has begun may be running. It goes on running,
 
 // Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it. Without a job,
 // those of schedules and rules stay.
-type Cancel struct{ jobs.Key }
+type Cancel struct {
+	jobs.Key
+	row int64 // only this row; 0: any
+}
 
 var cancelForm = form(Form{
 	Name: "cancel", Summary: "End the waiting checks of an entity",
 	Title: "Cancel", Verb: "Cancel the checks", Lead: "Waiting checks end as cancelled, and stay in history.",
 	Fields: []Field{nameField, keyField, anyJob, itemField},
-}, func(in *Input) Cancel { return Cancel{in.key()} })
+}, func(in *Input) Cancel { return Cancel{Key: in.key()} })
 
 // Target names the checks.
 func (c Cancel) Target() string {
@@ -83,7 +92,7 @@ func (c Cancel) check(s *Store) error {
 }
 
 func (c Cancel) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	w, err := tx.waiting(ctx, c.Key)
+	w, err := tx.waiting(ctx, c.Key, c.row)
 	if err != nil {
 		return plan, err
 	}
@@ -118,6 +127,11 @@ func staying(checks int64) []string {
 
 func (c Cancel) do(ctx context.Context, tx Tx) (Report, error) {
 	done := Cancelled{}
+	if c.row != 0 {
+		if w, err := tx.waiting(ctx, c.Key, c.row); err != nil || w.Rows == 0 {
+			return done, err
+		}
+	}
 	var err error
 	if c.JobExec == "" {
 		done.Cancelled, err = tx.Client.CancelEntity(ctx, tx.Tx, c.EntityName, c.EntityKey)

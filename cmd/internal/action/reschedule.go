@@ -19,6 +19,7 @@ type Reschedule struct {
 	PushBack bool      `json:"push_back"` // only ever later
 	// how long after its first slot push_back may move the check; 0: no limit
 	MaxWait duration.Text `json:"max_wait"`
+	row     int64         // only this row; 0: any
 }
 
 var rescheduleForm = form(Form{
@@ -44,7 +45,7 @@ func (m Reschedule) check(s *Store) error {
 }
 
 func (m Reschedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	w, err := tx.waiting(ctx, m.Key)
+	w, err := tx.waiting(ctx, m.Key, m.row)
 	if err != nil {
 		return plan, err
 	}
@@ -87,6 +88,15 @@ func (m Reschedule) move(ctx context.Context, tx Tx) (time.Time, bool, error) {
 }
 
 func (m Reschedule) do(ctx context.Context, tx Tx) (Report, error) {
+	if m.row != 0 {
+		w, err := tx.waiting(ctx, m.Key, m.row)
+		if err == nil && w.Rows == 0 {
+			err = m.missing(ctx, tx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	slot, found, err := m.move(ctx, tx)
 	if err == nil && !found {
 		err = m.missing(ctx, tx)

@@ -18,7 +18,8 @@ const mostSelected = 200
 
 // Row is one row that waits or is in history.
 type Row struct {
-	ID int64 `json:"id"` // of the row
+	// of the row; 0: whichever row of the key waits. Retrying needs one.
+	ID int64 `json:"id"`
 	jobs.Key
 }
 
@@ -38,9 +39,6 @@ func (in *Input) rows() (list []Row) {
 	}
 	return distinct(list)
 }
-
-// keys returns the keys of the selected rows.
-func (in *Input) keys() []jobs.Key { return seq.Map(in.rows(), keyOfRow) }
 
 // distinct returns each member of a list once, in the order of the list.
 func distinct[T comparable](list []T) (once []T) {
@@ -137,21 +135,20 @@ func names[T any](list []T, key func(T) jobs.Key) string {
 	return spoken.List(seq.Map(list, func(member T) string { return key(member).String() }))
 }
 
-func keyOfKey(key jobs.Key) jobs.Key { return key }
-func keyOfRow(row Row) jobs.Key      { return row.Key }
+func keyOfRow(row Row) jobs.Key { return row.Key }
 
 // CancelSelected is Cancel for each of some checks.
 type CancelSelected struct {
-	Checks []jobs.Key `json:"checks"` // 1 to 200
+	Checks []Row `json:"checks"` // 1 to 200
 }
 
 var cancelSelectedForm = form(Form{
 	Name: "cancel selected", Summary: "End some waiting checks by their keys",
 	Title: "Cancel the selected checks", Verb: "Cancel the checks", Lead: cancelForm.Lead, Fields: []Field{selectedField},
-}, func(in *Input) CancelSelected { return CancelSelected{in.keys()} })
+}, func(in *Input) CancelSelected { return CancelSelected{in.rows()} })
 
 // Target names the checks.
-func (c CancelSelected) Target() string { return names(c.Checks, keyOfKey) }
+func (c CancelSelected) Target() string { return names(c.Checks, keyOfRow) }
 
 // Only returns the action on some of the checks.
 func (c CancelSelected) Only(keep []bool) Selection {
@@ -159,12 +156,12 @@ func (c CancelSelected) Only(keep []bool) Selection {
 }
 
 func (c CancelSelected) each() []Cancel {
-	return seq.Map(distinct(c.Checks), func(key jobs.Key) Cancel { return Cancel{key} })
+	return seq.Map(distinct(c.Checks), func(row Row) Cancel { return Cancel{row.Key, row.ID} })
 }
 
 func (c CancelSelected) check(s *Store) error {
-	for _, key := range c.Checks {
-		if key.JobExec == "" { // it would be every check of the entity
+	for _, row := range c.Checks {
+		if row.JobExec == "" { // it would be every check of the entity
 			return &jobs.FieldError{Field: "job_exec", Message: "must be given"}
 		}
 	}
@@ -190,18 +187,18 @@ func (c CancelSelected) do(ctx context.Context, tx Tx) (Report, error) {
 
 // RescheduleSelected is Reschedule for each of some checks.
 type RescheduleSelected struct {
-	Checks []jobs.Key `json:"checks"` // 1 to 200
-	At     time.Time  `json:"at"`     // each moves to the first slot at or after it
+	Checks []Row     `json:"checks"` // 1 to 200
+	At     time.Time `json:"at"`     // each moves to the first slot at or after it
 }
 
 var rescheduleSelectedForm = form(Form{
 	Name: "reschedule selected", Summary: "Move some waiting checks to another slot",
 	Title: "Move the selected checks", Verb: "Move", Lead: "The checks wait for the first slot at or after the new time.",
 	Fields: []Field{selectedField, atField},
-}, func(in *Input) RescheduleSelected { return RescheduleSelected{in.keys(), in.ahead("at")} })
+}, func(in *Input) RescheduleSelected { return RescheduleSelected{in.rows(), in.ahead("at")} })
 
 // Target names the checks.
-func (m RescheduleSelected) Target() string { return names(m.Checks, keyOfKey) }
+func (m RescheduleSelected) Target() string { return names(m.Checks, keyOfRow) }
 
 // Only returns the action on some of the checks.
 func (m RescheduleSelected) Only(keep []bool) Selection {
@@ -209,7 +206,9 @@ func (m RescheduleSelected) Only(keep []bool) Selection {
 }
 
 func (m RescheduleSelected) each() []Reschedule {
-	return seq.Map(distinct(m.Checks), func(key jobs.Key) Reschedule { return Reschedule{Key: key, At: m.At} })
+	return seq.Map(distinct(m.Checks), func(row Row) Reschedule {
+		return Reschedule{Key: row.Key, At: m.At, row: row.ID}
+	})
 }
 
 func (m RescheduleSelected) check(s *Store) error { return checkSelected(s, "checks", m.each()) }

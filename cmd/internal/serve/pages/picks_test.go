@@ -151,6 +151,39 @@ func TestRowsWhoseKeysHaveInvisibleCharactersAreSelectedExactly(t *testing.T) {
 	}
 }
 
+// A row that is selected has ended since the list was shown, and another row of its key waits.
+func TestASelectedRowIsNoOtherRowOfItsKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	slot := s.Client.Grid().Ceil(s.Now().Add(2 * time.Hour))
+	for i := range 3 {
+		s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: fmt.Sprint(i)}, slot)
+	}
+	b := s.browser().login(story.OperatorToken)
+	values, _ := boxes(b.get("/waiting", http.StatusOK))
+	row := func(i int) string { return values[fmt.Sprint("review.ask on order ", i)] }
+	key := jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}
+	_, err := s.Client.Cancel(t.Context(), jobs.OwnTx(s.DB), key)
+	s.must(err)
+	s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}, slot)
+
+	to := slot.Add(time.Hour)
+	form := b.post("/waiting", "/do/reschedule-selected", url.Values{"row": {row(0), row(1), row(2)}, "edit": {"1"}}, http.StatusOK)
+	plan := b.submit(form, carry(form, url.Values{"at": {to.Format(time.RFC3339)}}), http.StatusOK)
+	s.has(plan, "Moves 2 checks", "no check review.ask on order 0 waits")
+	s.has(b.submit(plan, carry(plan, nil), http.StatusOK), "2 checks wait for slot "+to.Format(time.RFC3339))
+	plan = b.post("/waiting", "/do/cancel-selected", url.Values{"row": {row(0), row(1), row(2)}}, http.StatusOK)
+	s.has(plan, "Cancels 2 waiting checks", "nothing changes for review.ask on order 0")
+	s.has(b.submit(plan, carry(plan, nil), http.StatusOK), "2 checks were cancelled")
+	var left []string
+	s.must(s.DB.Select(&left, "select entity_key || next_check_at from prescient.future_job"))
+	var want string
+	s.must(s.DB.Get(&want, `select '0' || $1::timestamptz`, slot))
+	if diff := cmp.Diff([]string{want}, left); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What was confirmed is done, and nothing else. A row that has changed since stops no other.
 func TestWhatHasChangedOfASelectionIsLeftAndTheRestIsDone(t *testing.T) {
 	t.Parallel()
