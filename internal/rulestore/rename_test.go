@@ -94,6 +94,42 @@ func TestTwoRowsSwapTheirKeys(t *testing.T) {
 	s.wantsFired("swapped", "2 primary")
 }
 
+// The trigger of deletes comes after those of updates.
+func TestARowThatTakesTheKeyOfOneThatTheSameStatementDeletesWaits(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"merge": `merge into shop.orders o using (values (1, true), (2, false)) as v (id, gone) on v.id = o.id
+			when matched and gone then delete when matched then update set id = 1`,
+		"with": `with gone as (delete from shop.orders where id = 1 returning id)
+			update shop.orders set id = gone.id from gone where orders.id = 2`,
+		"many": `merge into shop.orders o using (select id from shop.orders) as v on v.id = o.id
+			when matched and o.id = 1 then delete when matched and o.id = 2 then update set id = 1
+			when matched then update set id = o.id + 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.apply(strings.Replace(unshipped, "since: placed_at", "since: [placed_at, changed(channel)]", 1))
+			s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " + n * interval '1 hour' from generate_series(1, 2) as n")
+			if name == "many" {
+				s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(3, 800) as n")
+			}
+			s.exec(statement)
+			const one = "select count(*) from prescient.future_job f where entity_key = '1' and next_check_at = "
+			if n := s.count(one + at("06 14:00")); n != 1 {
+				t.Errorf("waiting %.200q", s.waiting())
+			}
+			if n := s.count("select count(*) from prescient.rule_changed where entity_key = '1'"); n != 1 {
+				t.Error("it was forgotten when the row has changed")
+			}
+			if name != "many" {
+				s.exec("delete from shop.orders")
+				s.wants("deleted", "")
+			}
+		})
+	}
+}
+
 func TestARowWhoseKeyAndClockChangeWaitsForItsFirstStep(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -5,6 +5,8 @@
 -- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest. So it is in a
 -- transaction that may have a snapshot from before the apply. A check that is due fires what has passed, and the apply
 -- leaves it as it is.
+-- The trigger of deletes comes after those of updates, and a statement may delete the row that had the new key. So the new
+-- keys of a statement are noted in a setting of the transaction. One of more than 10,000 bytes stands for all keys.
 -- It locks the check first: a run that has locked it records what it fires for the old key.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_rename(
@@ -31,12 +33,20 @@ declare
     renamed text := ',"from":' || to_json(old_key) || '}';
     made    record;
     target  timestamptz;
+    begun   text := extract(epoch from statement_timestamp())::text || E'\n';
+    renamed_keys text := coalesce(current_setting('prescient_rules.renamed', true), '');
 begin
     if of_job is null then
         return;
     elsif octet_length(new_key) not between 1 and 500 then
         perform prescient.cancel_keys(rule_rename.job_exec, rule_rename.entity_name, array[rule_rename.old_key], rule_rename.clock);
         return;
+    end if;
+    if not starts_with(renamed_keys, begun) then
+        renamed_keys := begun;
+    end if;
+    if octet_length(renamed_keys) <= 10000 then
+        perform set_config('prescient_rules.renamed', renamed_keys || job_exec || '/' || new_key || E'\n', true);
     end if;
     perform from prescient.future_job where false;
     -- First, as in end_checks.

@@ -11,6 +11,7 @@ declare
     known {type};
     keys  text[];
     alike boolean; -- null: the statement has deleted no row
+    renamed text := current_setting('prescient_rules.renamed', true); -- see rule_rename
 begin
     begin
         -- As in the trigger of inserts.
@@ -28,6 +29,14 @@ begin
         when others or assert_failure then -- it was renamed
             keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);
     end;
+    if starts_with(renamed, extract(epoch from statement_timestamp())::text || E'\n') then
+        -- Another row may have such a key now. Its check finds out.
+        keys := array(
+            select k.key
+            from unnest(keys) as k (key)
+            where octet_length(renamed) <= 10000 and strpos(renamed, E'\n' || {name} || '/' || k.key || E'\n') = 0
+        );
+    end if;
     perform prescient.cancel_keys({name}, {entity}, keys, {clock});{forget_many}
     return null;
 end
