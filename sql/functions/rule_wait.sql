@@ -6,7 +6,8 @@
 -- what its payload says about steps, and an earlier slot. A payload with from is then for a check that does not wait yet.
 -- stays: a check that waits also keeps what its payload says of when the row came.
 -- fresh: the row was inserted, so a check of its key rarely waits. Not to look for it first saves the time, and a
--- serializable transaction does not read where others insert.
+-- serializable transaction does not read where others insert. A check that waits does not move later, because a trigger of
+-- the application may have moved the clock of the row earlier by now. The check finds out.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -66,7 +67,7 @@ begin
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
         if turn > 1 or not fresh then
-            select f.next_check_at, f.id, f.journal, f.payload
+            select f.next_check_at, f.id, f.journal, f.payload, coalesce(f.requested_for, f.first_check_at) as requested
             into waiting
             from prescient.future_job f
             where f.entity_name = rule_wait.entity_name
@@ -113,6 +114,12 @@ begin
             );
         else
             target := prescient.due_slot(check_at, clock);
+            if fresh and target > waiting.next_check_at and not moved then
+                target := waiting.next_check_at;
+                check_at := waiting.requested;
+                payload := coalesce(payload, jsonb_build_object('came', waiting.payload -> 'came'));
+                payload := nullif(jsonb_strip_nulls(payload), '{}');
+            end if;
             if again and added is null and target >= waiting.next_check_at and not moved then
                 return;
             end if;

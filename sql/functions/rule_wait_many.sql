@@ -125,7 +125,7 @@ begin
         end if;
         perform prescient.rule_wait(
             rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock, came,
-            again => rule_wait_many.again, stays => rule_wait_many.stays
+            again => rule_wait_many.again, fresh => not rule_wait_many.again, stays => rule_wait_many.stays
         )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
