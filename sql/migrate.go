@@ -177,9 +177,20 @@ func up(
 }
 
 // replaceFunctions applies the functions of this code if the schema has others, and tells whether
-// it did.
+// it did. The functions of newer code stay.
 func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced bool, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+		replaced = false
+		if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
+			return err
+		}
+		// Newer code may have migrated while this waited for its turn.
+		applied, err := pg.Collect(ctx, tx, pg.MigrationApplied.In(schema), nil, func(row *sql.Rows, v *int64) error {
+			return row.Scan(v, new(time.Time))
+		})
+		if err != nil || len(applied) > 0 && applied[len(applied)-1] > SchemaVersion {
+			return err
+		}
 		current, _, err := functionsState(ctx, tx, schema)
 		if replaced = err == nil && !current; replaced {
 			err = applyFunctions(ctx, tx, schema)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3/lock"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -78,6 +79,29 @@ func TestEveryRowOfVersion1ComesThroughTheMigrations(t *testing.T) {
 	}
 	if diff := cmp.Diff(dump(t, pgtest.New(t), "prescient"), dump(t, db, "prescient")); diff != "" {
 		t.Errorf("the schema is not the one that a new database gets:\n%s", diff)
+	}
+}
+
+// Both began at once, and the newer one got the turn.
+func TestAnOlderBinaryThatHasWaitedForItsTurnToMigrateChangesNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	turn := begin(t, db)
+	defer func() { _ = turn.Rollback() }()
+	exec(t, turn, "select pg_advisory_xact_lock($1)", int64(lock.DefaultLockID))
+	older := make(chan error, 1)
+	go func() { older <- pgsql.Migrate(t.Context(), db, "") }()
+	pgtest.AwaitWaits(t, db, 1)
+	exec(t, turn, "insert into prescient.schema_migration (version_id, is_applied) values (1000, true)")
+	exec(t, turn, "update prescient.setting set functions = 'newer'")
+	if err := turn.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-older; err != nil {
+		t.Error(err)
+	}
+	if got := get[string](t, db, "select functions from prescient.setting"); got != "newer" {
+		t.Errorf("the functions of the newer binary are replaced: %s", got)
 	}
 }
 

@@ -207,7 +207,8 @@ func decide(known []Known, found map[string]string, now time.Time, repeat time.D
 			if k.Text = text; k.Since.IsZero() {
 				k.Since = now
 			}
-			if !silent && (!again || now.Sub(k.ToldAt) >= repeat) {
+			back := k.ToldAt.After(now) // the clock was set back
+			if !silent && (!again || back || now.Sub(k.ToldAt) >= repeat) {
 				k.ToldAt = now
 				d.messages = append(d.messages, told{Known: k, again: again})
 			}

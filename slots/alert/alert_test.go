@@ -108,6 +108,19 @@ func TestAFindingIsToldOnceThenAgainAndWhenItIsOver(t *testing.T) {
 	w.want("it appears again", w.told(), dead+"dead-letters: 1 event")
 }
 
+func TestFindingsAreToldOnceTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.cfg.Every = 5 * time.Second
+	w.want("all is well", w.told(), "")
+	w.db.MustExec("update prescient.alert_look set looked_at = looked_at + interval '1 day'")
+	w.deadLetter()
+	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
+	w.db.MustExec("update prescient.alert_look set looked_at = looked_at + interval '1 day'")
+	w.db.MustExec("update prescient.alert set told_at = told_at + interval '1 day'")
+	w.want("it was told by the clock of before", w.told(), dead+"still: dead-letters, since")
+}
+
 func TestManyProcessesTellAFindingOnce(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]time.Duration{"one look in an hour": time.Hour, "each looks": 0} {

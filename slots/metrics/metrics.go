@@ -89,8 +89,8 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 	for _, r := range list {
 		j := m.job(r.JobExec)
 		j.rows[r.Outcome] += r.Rows
-		j.lateness.add(r.Lateness, r.Rows)
 		if r.Checked {
+			j.lateness.add(r.Lateness, r.Rows)
 			j.duration.add(r.Duration, r.Rows)
 			if j.sla > 0 && r.Lateness > j.sla {
 				j.late += r.Rows

@@ -59,6 +59,21 @@ func TestARunIsCountedByJobAndOutcome(t *testing.T) {
 	promtool(t, text, "check", "metrics")
 }
 
+func TestARowThatIsMovedWithoutACheckIsLateForNone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", slot(1), 3)
+	w.now = slot(1).Add(5 * time.Hour)
+	if _, err := w.runner().CatchUp(t.Context(), slots.CatchUp{Mode: slots.ModeDefer}); err != nil {
+		t.Fatal(err)
+	}
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{
+		`prescient_checks_total{job_exec="ok",outcome="deferred"}`: 3,
+		`prescient_check_lateness_seconds_count{job_exec="ok"}`:    0,
+	})
+}
+
 func TestProblemsOfTheLedgerAreCounted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

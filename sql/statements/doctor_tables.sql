@@ -1,11 +1,12 @@
 -- Returns the tables with the names $4 in schema $1, and the months of history, that vacuum does
 -- not keep up with. They have more than $2 dead rows and twice as many dead as live rows, or take
--- more than $3 bytes and 4 kB for each live row. The owner of a table is empty if the session has
+-- more than $3 bytes and 4 kB for each live row. After a crash or a failover the server has counted no row yet: then the
+-- last analyze says how many there were, and a table without one is left out. The owner of a table is empty if the session has
 -- the rights of that role.
 -- The size of a table waits for its lock. So it is asked for these tables alone.
 -- Called by cmd/internal/doctor.tables.
 with ours as materialized (
-    select c.oid, c.relname, c.relowner, coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off
+    select c.oid, c.relname, c.relowner, c.reltuples, coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off
     from pg_catalog.pg_class c
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = $1
@@ -18,7 +19,7 @@ with ours as materialized (
             )
         )
 ), sized as materialized (
-    select o.*, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(o.oid) as bytes
+    select o.*, s.n_dead_tup as dead, greatest(s.n_live_tup, o.reltuples::bigint, 0) as live, pg_table_size(o.oid) as bytes
     from ours o
     join pg_catalog.pg_stat_all_tables s on s.relid = o.oid
 )
@@ -27,5 +28,5 @@ select t.relname as name, t.dead, t.live, t.bytes, t.off,
 from sized t
 where t.off
     or t.dead > greatest($2, 2 * t.live)
-    or t.bytes > greatest($3, 4096 * t.live)
+    or t.bytes > greatest($3, 4096 * t.live) and (t.reltuples >= 0 or t.live > 0)
 order by t.relname

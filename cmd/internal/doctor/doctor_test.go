@@ -295,6 +295,63 @@ func TestDeadRowsAreFoundUntilVacuumHasBeenThere(t *testing.T) {
 	}
 }
 
+// As after a crash or a failover: the server counts from the next analyze on.
+func TestATableWhoseRowsTheServerHasForgottenIsNotFullOfDeadRows(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the statistics of a table are those of its worker")
+	w := setup(t)
+	w.Bytes = 8192
+	w.exec(`insert into prescient.job (job, name) select n, n::text from generate_series(1, 1000) as n`)
+	w.exec(`analyze prescient.job`)
+	w.exec(`select pg_stat_reset_single_table_counters('prescient.job'::regclass)`)
+	if found := w.look(); has(found, "tables", Note, "prescient.job takes") {
+		t.Errorf("%+v", found)
+	}
+}
+
+// Others do not wait for the snapshot of vacuum, and to end it makes things worse.
+func TestVacuumHoldsBackNobody(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Old = time.Microsecond
+	w.exec(`insert into prescient.job (job, name) select n, n::text from generate_series(1, 20000) as n`)
+	w.exec(`delete from prescient.job`)
+	conn, err := open(t, w.url).Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if err := conn.GetContext(t.Context(), &pid, "select pg_backend_pid()"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = conn.ExecContext(ctx, "set vacuum_cost_delay = '100ms'")
+		_, _ = conn.ExecContext(ctx, "set vacuum_cost_limit = 1")
+		_, _ = conn.ExecContext(ctx, "vacuum prescient.job")
+	}()
+	defer func() {
+		end()
+		<-ended
+		_ = conn.Close()
+	}()
+	works := func() (is bool) {
+		err := open(t, w.url).Get(&is, `select exists (select from pg_stat_progress_vacuum v join pg_stat_activity a using (pid)
+			where v.pid = $1 and a.backend_xmin is not null)`, pid)
+		return err == nil && is
+	}
+	await.True(t, "vacuum to work", works)
+	found := w.look()
+	if !works() {
+		t.Skip("vacuum has ended before the look")
+	}
+	if has(found, "holders", Action, strconv.Itoa(pid)) {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestATableOfAnApplicationInTheSchemaIsNoFinding(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -339,6 +339,20 @@ func TestAnEventThatWasRefusedForLongBecomesADeadLetter(t *testing.T) {
 	w.want("an hour later", w.refused(), "[a1:3]")
 }
 
+// The age of an event that was held back counts from its own first refusal.
+func TestAnEventThatWasHeldBackForLongIsTriedAgainAfterItsFirstRefusal(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxAge: time.Hour})
+	w.receiver.refuse("a1")
+	w.publish("a1", "a2")
+	w.forward()
+	w.want("refused", w.refused(), "a1:1 a2:0")
+	w.db.MustExec("update prescient.event_dead set refused_at = clock_timestamp() - interval '1 hour' where id = 'a2'")
+	w.receiver.refuse("a2")
+	w.retry()
+	w.want("refused", w.refused(), "a2:1")
+}
+
 func TestADestinationThatIsDownRefusesNoEvent(t *testing.T) {
 	t.Parallel()
 	w := setup(t, forward.Config{MaxRefusals: 1})
