@@ -23,7 +23,7 @@ func consumers(r *Report, threshold float64) (list []Finding) {
 // behind tells a destination that fails, refuses events, or gets none because nothing forwards.
 func behind(r *Report, threshold float64) (list []Finding) {
 	for _, b := range r.behind {
-		failing := !b.FailingSince.IsZero() || b.Refused.N > 0
+		failing := !b.FailingSince.IsZero() || b.Refuses
 		if !failing && r.Now.Sub(b.Since).Seconds() <= threshold {
 			continue
 		}
@@ -33,6 +33,9 @@ func behind(r *Report, threshold float64) (list []Finding) {
 		}
 		if b.Refused.N > 0 {
 			waits = append(waits, b.Refused.Of("refused event is", "refused events are")+" tried again")
+		}
+		if b.Due.N > 0 {
+			waits = append(waits, b.Due.Of("due message waits", "due messages wait"))
 		}
 		text := fmt.Sprintf("destination %s (%s) is behind: %s, the oldest since %s", b.Name, b.Address,
 			strings.Join(waits, ", and "), r.since(b.Since))

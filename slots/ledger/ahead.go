@@ -99,9 +99,12 @@ func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err
 type Behind struct {
 	Name, Address string
 	// Waiting counts the events in the outbox, and Refused those that the destination refuses and that are tried again,
-	// with the events behind them. Each is counted up to 10,000. Since is when the oldest was written or refused.
-	Waiting, Refused Count
-	Since            time.Time
+	// with the events behind them. Due counts the messages whose time to be sent has passed. Each is counted up to 10,000.
+	// Since is when the oldest was written, refused or due.
+	Waiting, Refused, Due Count
+	Since                 time.Time
+	// Refuses says that the destination has refused one of them.
+	Refuses bool
 	// FailingSince is since when each try has failed. The zero time: the last try did not.
 	FailingSince time.Time
 	// Error is the error of the last try, or of a refused event.
@@ -114,8 +117,8 @@ type Behind struct {
 func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
 	found, err := list(ctx, l, pg.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
 		var failing sql.NullTime
-		err := row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast, &b.Since,
-			&failing, &b.Error, &b.Held)
+		err := row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast,
+			&b.Due.N, &b.Due.AtLeast, &b.Refuses, &b.Since, &failing, &b.Error, &b.Held)
 		b.Since = b.Since.UTC()
 		if failing.Valid {
 			b.FailingSince = failing.Time.UTC()

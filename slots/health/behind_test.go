@@ -1,0 +1,61 @@
+package health_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// A digest is due for a moment before each run that sends it.
+func TestAMessageThatIsDueIsBehindOnlyIfItWaitsForLong(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	l, err := ledger.New(t.Context(), db, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`insert into prescient.event_consumer (name, mark, position, address, types)
+		values ('receiver:ops', pg_current_xact_id(), 0, 'file:///ops.txt', '{prescient.notify.ops}')`)
+	db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, refused_at)
+		values ('receiver:ops', '1', 's', 'prescient.notify.ops', now() - interval '1 day')`)
+	for _, test := range []struct{ what, set, want string }{
+		{"due for a second", "send_at = now() - interval '1 second'", ""},
+		{
+			"due for long", "send_at = now() - interval '31 minutes'",
+			"is behind: 1 due message waits, the oldest since … No process forwards: ",
+		},
+		{
+			"refused", "send_at = now() - interval '1 second', refusals = 1, error = 'no such desk'",
+			"is behind: 1 refused event is tried again, the oldest since … The last error: no such desk. ",
+		},
+	} {
+		db.MustExec("update prescient.event_dead set " + test.set)
+		report, err := health.Check(t.Context(), l, time.Time{}, health.Thresholds{}, func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []health.Finding
+		for _, f := range report.Findings {
+			if f.Condition == "destinations" {
+				found = append(found, f)
+			}
+		}
+		if test.want == "" {
+			if len(found) > 0 {
+				t.Errorf("%s: %+v", test.what, found)
+			}
+			continue
+		}
+		before, after, _ := strings.Cut(test.want, "…")
+		if len(found) != 1 || found[0].About != "receiver:ops" || !strings.Contains(found[0].Text, before) || !strings.Contains(found[0].Text, after) {
+			t.Errorf("%s: %+v, want %s", test.what, found, test.want)
+		}
+	}
+}
