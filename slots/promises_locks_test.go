@@ -277,7 +277,6 @@ func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 	}
 }
 
-// The server may report a lock timeout as a cancelled statement.
 // The last record of a claim has no rows left, and closes the slot. It waits 5 s for the lock at a time.
 func TestARunWaitsForTheLockOfItsSlotToCloseIt(t *testing.T) {
 	if testing.Short() {
@@ -305,6 +304,7 @@ func TestARunWaitsForTheLockOfItsSlotToCloseIt(t *testing.T) {
 	}
 }
 
+// The server may report a lock timeout as a cancelled statement.
 func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -210,14 +210,14 @@ func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
 	}
 }
 
-// In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York,
-// 2030-04-07 and 2030-09-29 in Auckland.
 // A lock that is not taken would let an application change what a check reads.
 func TestTheLockOfNoGroupIsRefused(t *testing.T) {
 	t.Parallel()
 	refused(t, pgtest.New(t), pqerror.NullValueNotAllowed, "select prescient.lock_group(null)")
 }
 
+// In each zone the clock changes between the instants: 2030-03-10 and 2030-11-03 in New York,
+// 2030-04-07 and 2030-09-29 in Auckland.
 func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
@@ -315,7 +315,7 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 	}
 }
 
-// A variable of an application may be null by mistake. end_checks takes a null for everything of the entity.
+// A variable of an application may be null by mistake.
 func TestCancelByANullCancelsNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -194,7 +194,10 @@ func (p *page) look(ctx context.Context, rows []int) error {
 	for n, i := range rows {
 		before[n] = p.turns[i].seen
 	}
-	err := p.read(ctx, rows)
+	err := errLocked
+	if !p.rule.lockedLately() {
+		err = p.read(ctx, rows)
+	}
 	if errors.Is(err, errLocked) {
 		return p.deferLocked(ctx, rows)
 	}
@@ -221,7 +224,7 @@ func (p *page) look(ctx context.Context, rows []int) error {
 // what was read before counts.
 func (p *page) deferLocked(ctx context.Context, rows []int) error {
 	var own bool
-	if err := pg.One(ctx, p.tx, pg.RuleLocks.In(p.Schema), nil, &own); err != nil {
+	if err := pg.One(ctx, p.tx, pg.RuleLocks.In(p.Schema), []any{pq.Array(p.rule.written())}, &own); err != nil {
 		return fmt.Errorf("find out who has locked %s: %w", p.rule.Relation, err)
 	}
 	for _, i := range rows {

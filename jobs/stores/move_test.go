@@ -466,17 +466,18 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 func TestAMoveFailsIfATriggerSuppressesIt(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
-	for operation, at := range map[string]func(w *world) *stores.Store{
-		"delete": func(w *world) *stores.Store { return w.a },
-		"insert": func(w *world) *stores.Store { return w.b },
-	} {
-		t.Run(operation, func(t *testing.T) {
+	for name, anonymous := range map[string]bool{"delete": true, "insert": true, "insert of a named row": false} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			anonymous := check("1", slot(5))
-			anonymous.Anonymous = true
-			w.enqueue(w.a, anonymous)
-			exec(t, at(w), `create function public.ignore() returns trigger language plpgsql as $$begin return null; end$$;
+			row := check("1", slot(5))
+			row.Anonymous = anonymous
+			w.enqueue(w.a, row)
+			operation, at := name[:6], w.b
+			if operation == "delete" {
+				at = w.a
+			}
+			exec(t, at, `create function public.ignore() returns trigger language plpgsql as $$begin return null; end$$;
 				create trigger ignore before `+operation+` on prescient.future_job for each row execute function public.ignore()`)
 			_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
 			if !pg.HasState(err, pqerror.TriggeredDataChangeViolation) {

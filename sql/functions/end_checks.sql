@@ -15,6 +15,8 @@ declare
     arriving bigint;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
     others   bigint[]; -- the jobs whose rows it leaves
+    numbers  bigint[]; -- the jobs of the rows to end
+    items    text[];   -- and their items
 begin
     perform prescient.require_rights(null);
     -- By their names, because a name may have no row in table job.
@@ -37,34 +39,36 @@ begin
     )
     select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
 
-    -- A row may have ended while this waited for it, and be followed by another of its key. After a hundred turns the
-    -- cause is a trigger.
+    select array_agg(f.job), array_agg(f.item_key)
+    into numbers, items
+    from prescient.future_job f
+    where f.entity_name = end_checks.entity_name
+        and f.entity_key = end_checks.entity_key
+        and (f.job = any (others)) is not true
+        and f.item_key is not null;
+    -- A row may have ended while this waited for it, and be followed by another of its key. Keys that come later wait on.
     for turn in 1 .. 100 loop
+        if not exists (
+            select
+            from prescient.future_job f
+            join unnest(numbers, items) as u (number, item) on f.job = u.number and f.item_key = u.item
+            where f.entity_name = end_checks.entity_name and f.entity_key = end_checks.entity_key
+        ) then
+            return ended + arriving;
+        end if;
         for waiting in
             select f.next_check_at, f.job, f.id
             from prescient.future_job f
-            where f.entity_name = end_checks.entity_name
-                and f.entity_key = end_checks.entity_key
-                and (f.job = any (others)) is not true
-                and f.item_key is not null
+            join unnest(numbers, items) as u (number, item) on f.job = u.number and f.item_key = u.item
+            where f.entity_name = end_checks.entity_name and f.entity_key = end_checks.entity_key
             -- As enqueue_many, so that the two never deadlock.
             order by (select j.name from prescient.job j where j.job = f.job), f.item_key
-            for update
+            for update of f
         loop
             if prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, null, outcome) then
                 ended := ended + 1;
             end if;
         end loop;
-        if not exists (
-            select
-            from prescient.future_job f
-            where f.entity_name = end_checks.entity_name
-                and f.entity_key = end_checks.entity_key
-                and (f.job = any (others)) is not true
-                and f.item_key is not null
-        ) then
-            return ended + arriving;
-        end if;
     end loop;
     perform prescient.raise_suppressed('the delete of a waiting row');
 end

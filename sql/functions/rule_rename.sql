@@ -2,8 +2,8 @@
 -- old key ends as cancelled, and one of the new key waits as it did. A run may have read a check whose slot has begun, so
 -- that check keeps its key, and its run finds no such row. The new key is then checked in the next slot.
 -- check_at: the first step of a row that counts, or null. The walk of an apply may have passed the new key before it has
--- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest. So it is in a
--- transaction that may have a snapshot from before the apply. A check that is due fires what has passed, and the apply
+-- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest. The same holds
+-- in a transaction whose snapshot may be older than the apply. A check that is due fires what has passed, and the apply
 -- leaves it as it is.
 -- The trigger of deletes comes after those of updates, and a statement may delete the row that had the new key. So the new
 -- keys of a statement are noted in a setting of the transaction. One of more than 10,000 bytes stands for all keys.

@@ -162,7 +162,22 @@ begin
             - (select count(*) from waiting w where w.item_key is null)
     into settled, replaced, cancelled, missing
     from kept k;
-    if missing > 0 then
+    if missing > 0 or exists (
+        select
+        from prescient.transfer_in i
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
+            and i.item_key is not null
+            and i.outcome is null
+            and (i.schedule is null or i.schedule ->> 'id' = any (fresh))
+            and not exists (
+                select
+                from prescient.future_job f
+                where f.entity_name = i.entity_name
+                    and f.entity_key = i.entity_key
+                    and f.job = prescient.find_job(i.job_exec)
+                    and f.item_key = i.item_key
+            )
+    ) then
         perform prescient.raise_suppressed('the insert of a row that came from another store');
     end if;
 

@@ -803,7 +803,7 @@ comment on column prescient.transfer_in.data is 'the row of future_job, and null
 comment on column prescient.transfer_in.schedule is 'the row of schedule that it stands for, and of schedule_state; null: none';
 comment on column prescient.transfer_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its journal, of slot 0';
 
--- end_checks: a copy that is cancelled.
+-- end_check, end_checks: a copy that is cancelled.
 create index transfer_in_key on prescient.transfer_in (entity_name, entity_key);
 
 -- Rules: what to do for the rows of a table for which something has not happened in time.

@@ -1,11 +1,22 @@
 -- Returns up to $2 events of consumer $1 that are to be tried again now, each with those that wait behind
--- it, in the order of event_dead_list. Messages that have waited for their time come with all that are due for their
+-- it, in the order of event_dead_list. A message that has waited for its time waits on behind a refused one of its
+-- subject. Messages that have waited for their time come with all that are due for their
 -- recipient, beyond $2, because these are told in one message.
 -- Called by jobs/event/forward.sender.retry.
 with due as materialized (
     select d.number, case when d.send_at is null or d.refusals > 0 then d.subject end as subject
     from prescient.event_dead d
-    where d.consumer = $1 and d.try_at <= clock_timestamp()
+    where d.consumer = $1
+        and d.try_at <= clock_timestamp()
+        and (
+            d.send_at is null
+            or d.refusals > 0
+            or not exists (
+                select
+                from prescient.event_dead b
+                where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+            )
+        )
     order by d.try_at
     limit $2
 ),

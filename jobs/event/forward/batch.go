@@ -166,10 +166,10 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 	for i, e := range b.page {
 		problem, over := b.to.About(e.Event)
 		switch {
-		case problem == "" || b.fates[i] == settled:
-		case b.fates[i] == later:
+		case problem == "" || b.fates[i] != later && b.fates[i] != unsent:
+		case !over && b.fates[i] == later:
 			at[problem] = grid.Later(at[problem], b.times[i])
-		case over && b.fates[i] == unsent:
+		case over:
 			of[i], ends, subjects = problem, append(ends, problem), append(subjects, e.Subject)
 		}
 	}
@@ -185,7 +185,7 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 		})
 	for i, problem := range of {
 		if told, waits := at[problem]; waits {
-			b.fates[i], b.times[i] = later, told
+			b.fates[i], b.times[i] = later, grid.Later(b.times[i], told)
 		}
 	}
 	return err

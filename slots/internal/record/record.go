@@ -186,11 +186,13 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
-// n to all. Without outcomes, nothing can be recorded apart from others that are locked: it waits for the lock, too.
+// n to all. Without outcomes, nothing can be recorded apart from others that are locked: it waits for the lock, too,
+// until the run is stopped.
 func (r *Recorder) commitOnce(c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool {
-		return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) || all == (row.Tally{}) && db.Retryable(err)
+		empty := all == (row.Tally{}) && r.Session.Stop.Err() == nil
+		return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) || empty && db.Retryable(err)
 	}
 	return r.Session.Server.Retry(r.Session.Work, waits, func() error {
 		if unknown {
