@@ -828,6 +828,30 @@ func TestNoStepActsOnARowWhoseTableWasLockedDuringTheStatementOfAnother(t *testi
 	s.wants(map[string]string{"0": "day 7", "1": next, "2": next})
 }
 
+// What was read before counts then, or the page would wait for itself.
+func TestAStatementThatLocksItsTableHoldsBackNoOtherRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.act (order_id bigint);
+		create function shop.lock(id bigint) returns bigint language plpgsql as $$
+		begin
+			lock table shop.orders in access exclusive mode;
+			perform pg_sleep(0.02);
+			return id;
+		end
+		$$`)
+	s.apply(unshipped(steps(rule.Step{Name: "act", After: rule.Delay{Duration: 4 * day24}, SQL: `insert into shop.act values (shop.lock($key))`})))
+	for id := range 3 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.run(day(4))
+	acted := len(s.strings(`select order_id::text from shop.act`))
+	if acted < 2 { // the second one has waited for the lock, and the page holds its rows for a second
+		t.Errorf("%d rows acted", acted)
+	}
+}
+
 func TestAStatementAndTheEventOfItsStepHaveTheSamePayload(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -56,11 +57,17 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 	sending, cancel := context.WithDeadlineCause(ctx, s.heldAt.Add(s.cfg.Lease*2/3),
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
+	var unknown *try
 	if s.again {
-		if more, err = s.retry(sending); err != nil {
+		if more, unknown, err = s.retry(sending); err != nil {
 			return false, err
 		}
-		if sending.Err() != nil { // the next step has the time for the outbox
+		switch {
+		case unknown != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
+			return false, errors.Join(s.refuse(ctx, unknown), s.isDown(ctx, unknown.err))
+		case unknown != nil && !s.events:
+			return false, s.isDown(ctx, unknown.err)
+		case sending.Err() != nil: // the next step has the time for the outbox
 			return more, nil
 		}
 	}
@@ -73,11 +80,22 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 			"destination", s.to.Name, "error", err)
 		return true, s.record(ctx, lost.UpTo, nil, nil)
 	}
+	if err == nil && b == nil && unknown != nil {
+		err = s.isDown(ctx, unknown.err)
+	}
 	if err != nil || b == nil {
 		return more && err == nil, err
 	}
 	b.publish(sending)
-	return s.settle(ctx, b)
+	more, err = s.settle(ctx, b)
+	switch {
+	case unknown == nil || err != nil:
+	case slices.Contains(b.fates, accepted):
+		err = s.refuse(ctx, unknown)
+	default:
+		more, err = false, s.isDown(ctx, unknown.err)
+	}
+	return more, err
 }
 
 // fate is the result of a try for one event of a batch.

@@ -208,6 +208,13 @@ func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
 func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	t.Parallel()
 	w := setupReceiver(t, time.Now().Add(time.Hour))
+	usual := w.cfg.Destinations[0].SendAt
+	w.cfg.Destinations[0].SendAt = func(e event.Event) time.Time {
+		if e.ID == "d4" {
+			return time.Now().Add(time.Minute)
+		}
+		return usual(e)
+	}
 	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
 	tell := func(id, typ string) {
 		t.Helper()
@@ -224,12 +231,25 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	tell("b3", "over")
 	tell("c2", "late") // read together
 	tell("c1", "over")
+	tell("d2", "late")
+	tell("d4", "over") // which has a time of its own
 	w.forward()
 	w.want("received", w.receiver.received(), "b1 b3")
-	w.want("later", w.refused(), "a2:0 a1:0 c2:0 c1:0")
+	w.want("later", w.refused(), "a2:0 a1:0 c2:0 c1:0 d2:0 d4:0")
+	var early int
+	if err := w.db.Get(&early, `select count(*) from prescient.event_dead e join prescient.event_dead l using (subject)
+		where e.type = 'over' and l.type = 'late' and e.send_at < l.send_at`); err != nil || early > 0 {
+		t.Errorf("%d ends are sent before their problems, %v", early, err)
+	}
 	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.receiver.refuse("a2")
 	w.send()
-	w.want("received", w.receiver.received(), "a2 a1 c2 c1")
+	w.want("received", w.receiver.received(), "c2 c1 d2 d4")
+	w.send() // before a2 is tried again
+	w.want("received", w.receiver.received(), "")
+	w.receiver.refuse()
+	w.retry()
+	w.want("received", w.receiver.received(), "a2 a1")
 }
 
 func TestADeadLetterThatIsSentAgainWaitsForNoMessageOfALaterTime(t *testing.T) {

@@ -35,9 +35,15 @@ func tryNow(ctx context.Context, cfg Config, destination string) error {
 	return nil
 }
 
+// try is a try of refused events of which nothing is known: the destination is down, or has no answer to one of them.
+type try struct {
+	letters []deadletter.Letter
+	err     error
+}
+
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
-// once.
-func (s *sender) retry(ctx context.Context) (more bool, err error) {
+// once. It records nothing of a try of which nothing is known, and returns it.
+func (s *sender) retry(ctx context.Context) (more bool, unknown *try, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
@@ -45,33 +51,45 @@ func (s *sender) retry(ctx context.Context) (more bool, err error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("read the refused events of destination %q: %w", s.to.Name, err)
+		return false, nil, fmt.Errorf("read the refused events of destination %q: %w", s.to.Name, err)
 	}
 	if len(letters) == 0 {
-		return false, nil
+		return false, nil, nil
 	}
 	events := make([]event.Event, len(letters))
 	for i, l := range letters {
 		events[i] = l.Event
 	}
 	err = s.to.Publisher.Publish(ctx, events)
-	results := event.Errors(err, len(events))
-	var down error // nothing is known of any event
 	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
-		for i, l := range letters {
-			if l.Refusals == 0 {
-				results[i], down = fmt.Errorf("%w: %w", event.ErrNotSent, err), err
-			}
-		}
+		return false, &try{letters, err}, nil
 	}
-	more, err = s.settleRetry(ctx, letters, results, down)
-	return more, errors.Join(down, err)
+	more, err = s.settleRetry(ctx, letters, event.Errors(err, len(events)))
+	return more, nil, err
 }
 
-// settleRetry records what became of refused events, and the error of the destination if it is down. What had no answer
-// in the time of the batch counts as refused again, so that the next batch is not lost to it, too.
+// isDown records that a destination is down, and returns the error.
+func (s *sender) isDown(ctx context.Context, err error) error {
+	return errors.Join(err, s.record(ctx, s.at, err, nil))
+}
+
+// refuse counts a try as refusals, because the destination has taken other events, or the try has taken all the time.
+// Events that had not been refused before are tried again without that.
+func (s *sender) refuse(ctx context.Context, t *try) error {
+	results := slices.Repeat([]error{t.err}, len(t.letters))
+	for i, l := range t.letters {
+		if l.Refusals == 0 {
+			results[i] = fmt.Errorf("%w: %w", event.ErrNotSent, t.err)
+		}
+	}
+	_, err := s.settleRetry(ctx, t.letters, results)
+	return err
+}
+
+// settleRetry records what became of refused events. What had no answer in the time of the batch counts as refused
+// again, so that the next batch is not lost to it, too.
 func (s *sender) settleRetry(
-	ctx context.Context, letters []deadletter.Letter, results []error, down error,
+	ctx context.Context, letters []deadletter.Letter, results []error,
 ) (more bool, err error) {
 	var gone, again pq.Int64Array
 	var texts, subjects pq.StringArray
@@ -95,7 +113,7 @@ func (s *sender) settleRetry(
 	s.sent.Sent += int64(len(gone))
 	s.sent.Refused += int64(len(again))
 	var dead []int64
-	err = s.record(ctx, s.at, down, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err = s.record(ctx, s.at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, pg.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
 			return err
 		}
