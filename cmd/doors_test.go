@@ -93,7 +93,7 @@ func TestEachDoorTellsTheSameStateInTheSameWords(t *testing.T) {
 		"exact": {stateOfEachKind, "2023", []string{
 			": opened by no run; 2008 rows wait in it",
 			"stranded: 8 rows are stranded in 2 slots since SLOT2: ",
-			"gave-up: 3 rows were given up in the last day: fail (3: the card expired). ",
+			"gave-up: 3 rows of fail were given up in the last day: the card expired. ",
 			"failing: 2 of 3 checks of fail failed in slot SLOT1, which was run last, at ",
 			"sla: 2 of 4 checks of slow in the last day began later than 1m after their slot, and 2 of 4 of slot SLOT1, which was run last, at ",
 			"unserved: rows wait for jobs that no run of the last 7 days had: oder (4 due). ",

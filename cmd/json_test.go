@@ -44,7 +44,7 @@ var printing = []string{
 	"schedules apply -f DIR/schedules.yaml",
 	"rules test -f DIR/rules.yaml --since 2026-01-01", "rules calendar de -f DIR/calendar.yaml --year 2026", "rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
 	"rules remove late", "rules remove late --yes",
-	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence gave-up --because x", "alerts ack --all --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing", "events forget billing --yes", "events dead", "events resend --all", "events discard --all", "events discard --all --yes",
+	"events ack billing 0-0", "events consumers", "events forward --config DIR/events.yaml", "alerts list", "alerts silence missed --because x", "alerts ack --all --because x", "alerts ack --all --because x --yes", "receivers list --config DIR/events.yaml", "receivers test file --config DIR/events.yaml", "events prune", "events forget billing", "events forget billing --yes", "events dead", "events resend --all", "events discard --all", "events discard --all --yes",
 	"spool add --in 1h DIR/check --config DIR/spool.yaml", "spool run --config DIR/spool.yaml",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "status --config DIR/stores.yaml", "jobs list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",
@@ -245,7 +245,9 @@ func printed(t *testing.T) map[string][]value {
 		var is reflect.Type
 		a.printed = func(v any) { is = reflect.TypeOf(v) }
 		// Transactions of other tests hold back the readers of the outbox.
-		held := func(code Code) bool { return code == 1 && strings.Contains(log.String(), "wait behind an open transaction") }
+		held := func(code Code) bool {
+			return code == 1 && strings.Contains(log.String(), "wait behind an open transaction")
+		}
 		code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url))
 		if code != Done && code != Found && code != Unconfirmed && code != Left && !held(code) {
 			t.Fatalf("%s: exit code %d: %s", line, code, &log)

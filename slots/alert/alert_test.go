@@ -179,3 +179,20 @@ func TestASilencedFindingIsNotTold(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// giveUp puts rows of a job into history as given up.
+func (w *world) giveUp(job string) {
+	w.t.Helper()
+	w.db.MustExec(`insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot,
+			check_count, error_count, spent, enqueued_at, enqueued_by, outcome, last_error)
+		values (1, $1, 'order', '1', '', now(), now(), 1, 1, '0', now(), 'shop', 'failed', 'boom')`, job)
+}
+
+func TestEachJobThatGivesUpIsTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.giveUp("card")
+	w.want("a job gives up", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+	w.giveUp("mail")
+	w.want("another one gives up", w.told(), "finding/gave-up/mail: gave-up/mail: 1 row")
+}

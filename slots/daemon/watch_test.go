@@ -117,7 +117,7 @@ func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
 	eventually(t, "the run to end", func() bool { get(t, base+"/healthz", &h); return h.Last != nil && h.Last.State == "done" })
 	eventually(t, "what the ledger tells", func() bool {
 		return get(t, base+"/healthz", &h) == http.StatusServiceUnavailable &&
-			strings.Contains(strings.Join(h.Problems, "\n"), "gave-up: 3 rows were given up in the last day: job (3: boom)")
+			strings.Contains(strings.Join(h.Problems, "\n"), "gave-up: 3 rows of job were given up in the last day: boom.")
 	})
 	var ready map[string]bool
 	if code := get(t, base+"/readyz", &ready); code != http.StatusOK || !ready["ready"] {

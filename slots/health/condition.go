@@ -73,8 +73,8 @@ var Conditions = []Condition{
 		"or have rows that were committed after the slot was closed", "", 0, stranded, aboutAll},
 	{"overdue", "rows that have been due for longer than THRESHOLD", "duration", time.Hour.Seconds(), overdue, aboutAll},
 	{
-		"gave-up", "more than THRESHOLD rows that were given up after their last error, in the last day", "", 0, gaveUp,
-		aboutAll,
+		"gave-up", "a job of which more than THRESHOLD rows were given up after their last error, in the last day", "", 0,
+		gaveUp, aboutJob,
 	},
 	{
 		"failing", "a job that failed in more than THRESHOLD of its checks in the last slot that was run", "%", failingOver,

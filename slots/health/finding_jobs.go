@@ -14,9 +14,6 @@ import (
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
-// withErrors is how many jobs a finding quotes the whole error of: an error has up to 2,000 bytes.
-const withErrors = 3
-
 // The default thresholds of conditions about jobs, in percent.
 const (
 	failingOver    = 50
@@ -25,30 +22,28 @@ const (
 )
 
 func gaveUp(r *Report, threshold float64) (list []Finding) {
-	var n int64
-	var names []string
-	for _, j := range r.Jobs {
-		if j.GaveUp == 0 {
-			continue
+	r.told.gaveUp = map[string]bool{}
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		r.told.gaveUp[j.JobExec] = float64(j.GaveUp) > threshold
+		why := ""
+		if j.GaveUpError != "" {
+			why = ": " + strings.TrimSuffix(oneLine(j.GaveUpError), ".")
 		}
-		n += j.GaveUp
-		text := fmt.Sprintf("%s (%d)", j.JobExec, j.GaveUp)
-		if len(names) < withErrors && j.GaveUpError != "" {
-			text = fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, oneLine(j.GaveUpError))
-		}
-		names = append(names, text)
+		job := spoken.Word(j.JobExec)
+		found := r.found(r.told.gaveUp[j.JobExec], "jobs history --outcome failed --since 24h --job "+job,
+			"%s of %s %s given up in the last day%s. Mend the cause first; jobs retry --job %s then puts the rows back. "+
+				"If you will not retry them, acknowledge them with alerts ack --job %s",
+			spoken.Count(j.GaveUp, "row", "rows"), j.JobExec, spoken.Noun(j.GaveUp, "was", "were"), why, job, job)
+		list = append(list, of(j.JobExec, found)...)
 	}
-	r.told.gaveUp = float64(n) > threshold
-	return r.found(r.told.gaveUp, "jobs history --outcome failed --since 24h",
-		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back. "+
-			"If you will not retry them, acknowledge them with alerts ack",
-		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
+	return list
 }
 
 // failing leaves out jobs whose failed rows were all given up, if gaveUp has told them.
 func failing(r *Report, threshold float64) []Finding {
 	return failures(r, threshold, func(j *ledger.JobStatus) bool {
-		return j.JobExec != schedule.JobExec && (!r.told.gaveUp || retries(j))
+		return j.JobExec != schedule.JobExec && (!r.told.gaveUp[j.JobExec] || retries(j))
 	})
 }
 

@@ -50,7 +50,7 @@ type Report struct {
 type told struct {
 	jobs   map[string]bool // unserved ones, whose rows wait for a binary
 	states []slots.State   // of slots in trouble, with their rows
-	gaveUp bool            // jobs whose rows were given up, with their errors
+	gaveUp map[string]bool // jobs whose rows were given up, with their errors
 }
 
 // Finding is a problem that a condition has found.

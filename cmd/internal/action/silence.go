@@ -34,7 +34,7 @@ var silenceForm = form(Form{
 	Fields: []Field{
 		{
 			Name: "finding", Label: "Finding", Required: true,
-			Hint: "Such as gave-up, failing/order.late or destinations/partner.",
+			Hint: "Such as missed, failing/order.late or destinations/partner.",
 		},
 		{Name: "for", Label: "For", Hint: "Such as 30m, 2h or 7d.", Default: duration.Format(DefaultSilence)},
 		becauseField,

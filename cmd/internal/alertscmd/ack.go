@@ -23,9 +23,9 @@ func newCmdAck(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "ack",
 		Short: "Acknowledge rows that gave up and that no operator will retry",
-		Long: `Acknowledge rows that gave up and that no operator will retry, with who and why. The finding gave-up counts
-them no more. A row that gives up later makes the finding again. The rows stay in history, and "why" and "jobs history"
-show the acknowledgement. "jobs retry" takes an acknowledged row only by its --key.
+		Long: `Acknowledge rows that gave up and that no operator will retry, with who and why. The finding gave-up of their
+job counts them no more. A row that gives up later makes the finding again. The rows stay in history, and "why" and
+"jobs history" show the acknowledgement. "jobs retry" takes an acknowledged row only by its --key.
 
 Without --yes the command only prints their number, and the --until that leaves out rows that give up later.`,
 		Example: `  prescient alerts ack --job order.late --because "the shop has closed"

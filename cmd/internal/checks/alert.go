@@ -108,7 +108,7 @@ func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 	})
 }
 
-// told returns a function that reports whether a person was told that checks of a job fail, or that rows gave up. The
+// told returns a function that reports whether a person was told that checks of a job fail, or that its rows gave up. The
 // failures of schedules have a finding of their own.
 func told(list []alert.Known) func(job string, gaveUp bool) bool {
 	known := map[string]bool{}
@@ -116,6 +116,6 @@ func told(list []alert.Known) func(job string, gaveUp bool) bool {
 		known[k.Finding] = !k.ToldAt.IsZero()
 	}
 	return func(job string, gaveUp bool) bool {
-		return known["gave-up"] || !gaveUp && (known["failing/"+job] || known["publishing/"+job])
+		return known["gave-up/"+job] || !gaveUp && (known["failing/"+job] || known["publishing/"+job])
 	}
 }

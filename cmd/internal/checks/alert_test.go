@@ -24,7 +24,10 @@ func TestAFailureThatAPersonWasToldOfIsNoWarning(t *testing.T) {
 		{finding: "failing/mail", job: "mail"}, // silenced before a person was told
 		{finding: "publishing/schedule", toldAt: at, job: "schedule", quiet: true},
 		{finding: "publishing/schedule", toldAt: at, job: "mail"},
-		{finding: "gave-up", toldAt: at, job: "mail", gaveUp: true, quiet: true},
+		{finding: "gave-up/mail", toldAt: at, job: "mail", gaveUp: true, quiet: true},
+		{finding: "gave-up/mail", toldAt: at, job: "mail", quiet: true},
+		{finding: "gave-up/mail", toldAt: at, job: "other", gaveUp: true},
+		{finding: "gave-up/mail", toldAt: at, job: "other"},
 		{finding: "missed", toldAt: at, job: "mail"},
 	} {
 		if got := told([]alert.Known{{Finding: test.finding, ToldAt: test.toldAt}})(test.job, test.gaveUp); got != test.quiet {

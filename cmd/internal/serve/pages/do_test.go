@@ -102,15 +102,16 @@ func TestFindingsAreSilencedAndRowsAcknowledgedOnThePage(t *testing.T) {
 	}
 	s.RunFor(time.Hour)
 	b := s.browser().login(story.OperatorToken)
-	s.has(b.get("/", http.StatusOK), "2 rows were given up", "Acknowledge them…", "/do/silence?finding=gave-up")
-	s.has(b.submit(b.get("/do/silence?finding=gave-up", http.StatusOK), url.Values{"because": {""}}, http.StatusUnprocessableEntity), "is missing")
+	s.has(b.get("/", http.StatusOK), "2 rows of invoice.unpaid were given up", "Acknowledge them…", "/do/silence?finding=gave-up%2Finvoice.unpaid",
+		"/do/retry?job=invoice.unpaid&amp;since=24h", "/do/ack?job=invoice.unpaid&amp;since=24h")
+	s.has(b.submit(b.get("/do/silence?finding=gave-up/invoice.unpaid", http.StatusOK), url.Values{"because": {""}}, http.StatusUnprocessableEntity), "is missing")
 	for finding, want := range map[string]string{"gaveup": "there is no condition", "failing/nobody": "there is no job nobody", "missed/invoice.unpaid": "is not about one job"} {
 		form := b.submit(b.get("/do/silence", http.StatusOK), url.Values{"finding": {finding}, "because": {"x"}}, http.StatusUnprocessableEntity)
 		s.has(form, want)
 	}
-	plan := b.submit(b.get("/do/silence?finding=gave-up", http.StatusOK), url.Values{"finding": {"gave-up"}, "for": {"2h"}, "because": {"the shop moves"}}, http.StatusOK)
+	plan := b.submit(b.get("/do/silence?finding=gave-up/invoice.unpaid", http.StatusOK), url.Values{"finding": {"gave-up/invoice.unpaid"}, "for": {"2h"}, "because": {"the shop moves"}}, http.StatusOK)
 	b.submit(plan, nil, http.StatusOK)
-	s.has(b.get("/alerts?acted=1", http.StatusOK), "gave-up", "the shop moves", "otto", "End the silence…")
+	s.has(b.get("/alerts?acted=1", http.StatusOK), "gave-up/invoice.unpaid", "the shop moves", "otto", "End the silence…")
 
 	s.has(b.get("/entity?name=invoice&key=1", http.StatusOK), "Acknowledge…")
 	plan = b.submit(b.get("/do/ack?job=invoice.unpaid&name=invoice&key=1", http.StatusOK), url.Values{"job": {"invoice.unpaid"}, "name": {"invoice"}, "key": {"1"}, "because": {"paid by hand"}}, http.StatusOK)
@@ -125,7 +126,7 @@ func TestFindingsAreSilencedAndRowsAcknowledgedOnThePage(t *testing.T) {
 	if strings.Contains(page, "Acknowledge…") {
 		t.Error("an acknowledged row can be acknowledged again")
 	}
-	s.has(b.get("/?acted=99", http.StatusOK), "1 row was given up")
+	s.has(b.get("/?acted=99", http.StatusOK), "1 row of invoice.unpaid was given up")
 }
 
 func TestCatchUpIsShownBeforeItIsDone(t *testing.T) {

@@ -72,7 +72,7 @@ func (f finding) Ack() string {
 	if f.Condition != "gave-up" {
 		return ""
 	}
-	return "/do/ack?since=24h"
+	return link("/do/ack", "job", f.Job, "since", "24h")
 }
 
 // way is a link to an action or a page.
@@ -83,7 +83,7 @@ var ways = map[string]way{
 	"missed":     {"/do/catch-up", "Catch up…"},
 	"stranded":   {"/do/catch-up", "Catch up…"},
 	"overdue":    {"/ledger", "Show the ledger"},
-	"gave-up":    {"/do/retry?since=24h", "Retry them…"},
+	"gave-up":    {"/do/retry", "Retry them…"},
 	"failing":    {"/waiting", "Show the rows"},
 	"publishing": {"/schedules", "Show the schedules"},
 	"unserved":   {"/jobs", "Show the jobs"},
@@ -102,6 +102,8 @@ func leads(f health.Finding) *way {
 		to = ways["overdue"]
 	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
 		to = ways["unserved"]
+	case f.Condition == "gave-up":
+		to.Path = link(to.Path, "job", f.Job, "since", "24h")
 	case f.Condition == "failing":
 		to.Path = link("/waiting", "job", f.Job)
 		if strings.Contains(f.Remedy, " jobs history ") {
