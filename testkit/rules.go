@@ -65,8 +65,8 @@ func (k *Kit) learnRules(schema pgsql.Schema) {
 }
 
 // Events returns the events that steps of rules have published, in the order of publishing. It leaves out those whose
-// transaction was rolled back or is still open. It is empty if the test's own registry was given to rule.Register, whose
-// publisher gets them.
+// transaction was rolled back or is still open. It is empty if the test's own registry was given to rule.Register,
+// whose publisher gets them.
 func (k *Kit) Events() []event.Event {
 	k.t.Helper()
 	list, err := k.events.all(context.WithoutCancel(k.t.Context()), k.DB) // also in a function of t.Cleanup

@@ -195,7 +195,8 @@ func (w *walk) query() string {
 	since, start := f.SinceSQL(), f.StartSQL()
 	key, name := w.rule.KeyText(w.rule.Name()), pq.QuoteLiteral(w.rule.Rule.Name)
 	if len(f.Changed) > 0 {
-		noted := pg.NewStatement("select c.changed_at from prescient.rule_changed c where c.job = (select prescient.find_job(%s))")
+		noted := pg.NewStatement(
+			"select c.changed_at from prescient.rule_changed c where c.job = (select prescient.find_job(%s))")
 		changed := fmt.Sprintf(`greatest(%s::timestamptz, (`+noted.In(w.store.schema)+` and c.entity_key = %s collate "C"))`,
 			pq.QuoteLiteral(string(pq.FormatTimestamp(f.ChangedFrom))), name, key)
 		if len(f.Since) > 0 { // a change has no value without a time zone

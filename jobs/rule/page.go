@@ -73,8 +73,8 @@ const (
 	foundRemoved = "the rule is removed"
 )
 
-// remember reads which steps have fired for the rows. A row may have fired steps before its first check: an earlier check
-// of the same entity has, or the file of the rule has changed since.
+// remember reads which steps have fired for the rows. A row may have fired steps before its first check: an earlier
+// check of the same entity has, or the file of the rule has changed since.
 func (p *page) remember(ctx context.Context) error {
 	recovers := p.rule.Rule.Recovered != (Act{})
 	of := make(map[string]int, len(p.rows))

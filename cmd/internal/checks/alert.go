@@ -108,8 +108,8 @@ func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 	})
 }
 
-// told returns a function that reports whether a person was told that checks of a job fail, or that its rows gave up. The
-// failures of schedules have a finding of their own.
+// told returns a function that reports whether a person was told that checks of a job fail, or that its rows gave up.
+// The failures of schedules have a finding of their own.
 func told(list []alert.Known) func(job string, gaveUp bool) bool {
 	known := map[string]bool{}
 	for _, k := range list {

@@ -106,8 +106,8 @@ func (o *fileOptions) parse() (rule.File, error) {
 	return rule.ParseIn(in, filepath.Dir(o.file))
 }
 
-// naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage, unless something
-// was changed.
+// naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage, unless
+// something was changed.
 func (o *fileOptions) naming(err error) error {
 	_, mistake := errors.AsType[*rule.Problem](err)
 	_, lacks := errors.AsType[*rulestore.RightsError](err)

@@ -97,8 +97,8 @@ func (r *results) forget(u *unit.Unit) bool {
 	return r.close(u, func() { r.cut = true })
 }
 
-// abandon adds the outcomes of a unit whose call was abandoned, and returns the queue of the unit. The rows of its group
-// that the call did not get follow in another.
+// abandon adds the outcomes of a unit whose call was abandoned, and returns the queue of the unit. The rows of its
+// group that the call did not get follow in another.
 func (r *results) abandon(u *unit.Unit, outcomes []row.Outcome) (q *queue) {
 	r.end(u, func() {
 		q = r.running[u]

@@ -123,8 +123,8 @@ func (u *Unit) Claimed() []int64 {
 // SetRows sets the rows of a group, and the job of each. Without jobs, all rows are of the job of the unit.
 func (u *Unit) SetRows(rows []jobs.FutureJob, of []Job) { u.Rows, u.mixed = rows, mixed{jobs: of} }
 
-// Spare returns the rows that the function gets: those that may be checked now, by the options of the job of each. A call
-// of a group gets rows of several jobs, and rows of other pages.
+// Spare returns the rows that the function gets: those that may be checked now, by the options of the job of each. A
+// call of a group gets rows of several jobs, and rows of other pages.
 func (u *Unit) Spare(m guard.Moment) (called []jobs.FutureJob) {
 	u.mixed.spared, called = nil, make([]jobs.FutureJob, 0, len(u.Rows))
 	for i := range u.Rows {

@@ -120,22 +120,26 @@ func TestABarOfSeveralMissedSlotsHasTheSumOfTheRowsThatWait(t *testing.T) {
 		height      int64
 	}{
 		{
-			"several slots", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 3},
+			"several slots",
+			board.Cell{Slots: 15, State: slots.StateMissed, Missed: 3},
 			[]view.Trouble{left(14, 7, false), left(3, 5, false), left(0, 4, false), left(15, 100, false), left(-1, 100, false)},
 			"16 wait", "3 slots missed, 16 rows wait", 16,
 		},
 		{
-			"a count that stopped", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 2},
+			"a count that stopped",
+			board.Cell{Slots: 15, State: slots.StateMissed, Missed: 2},
 			[]view.Trouble{left(3, 5, false), left(0, 10_000, true)},
 			"10,005+ wait", "2 slots missed, more than 10,005 rows wait", 10_005,
 		},
 		{
-			"a slot that was opened", board.Cell{Slots: 1, State: slots.StateOpen, Planned: 40},
+			"a slot that was opened",
+			board.Cell{Slots: 1, State: slots.StateOpen, Planned: 40},
 			[]view.Trouble{left(0, 30, false)},
 			"40 wait", "left open, 40 rows wait", 40,
 		},
 		{
-			"a slot with checks", board.Cell{Slots: 15, State: slots.StateMissed, Missed: 1, Planned: 40, Checked: 40},
+			"a slot with checks",
+			board.Cell{Slots: 15, State: slots.StateMissed, Missed: 1, Planned: 40, Checked: 40},
 			[]view.Trouble{left(0, 10_000, true)},
 			"40", "1 slot missed, 40 rows checked", 40,
 		},
