@@ -3,6 +3,7 @@ package checks
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -36,23 +37,25 @@ func checkAlerts(f *factory.Factory) error {
 		cmp.Or(spoken.Meant(name, names), ": add it to receivers in the configuration file"))
 }
 
-// tellFindings tells the receiver of alerts what has changed. An error is logged, because all checks were done.
-func (b *Bound) tellFindings(ctx context.Context, f *factory.Factory) {
+// tellFindings tells the receiver of alerts what has changed. A look ends after limit. An error is logged, because all
+// checks were done.
+func (b *Bound) tellFindings(ctx context.Context, f *factory.Factory, limit time.Duration) {
 	alerts := f.Config().Alerts
 	if alerts.Receiver == "" || ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	looking, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the look did not end within %s", limit))
 	defer cancel()
-	knows, err := Knows(ctx, f, ledger.Of(b.DB, f.Schema(), b.Setting, nil))
+	knows, err := Knows(looking, f, ledger.Of(b.DB, f.Schema(), b.Setting, nil))
 	if err == nil {
-		err = alert.Tell(ctx, alert.Config{
+		err = alert.Tell(looking, alert.Config{
 			DB: b.DB, Schema: f.Schema(), Receiver: alerts.Receiver, Repeat: alerts.Repeat, Of: f.Store().Own(), Self: f.Self(),
 			Knows: knows, Every: lookEvery,
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		f.Log().WarnContext(ctx, "findings were not told to the receiver of alerts; the next look tells them", "error", err)
+		f.Log().WarnContext(ctx, "findings were not told to the receiver of alerts; the next look tells them",
+			"error", cmp.Or(context.Cause(looking), err))
 	}
 }
 
@@ -69,7 +72,7 @@ func (b *Bound) tellWhile(ctx context.Context, f *factory.Factory, fn func() err
 		for {
 			select {
 			case <-ticker.C:
-				b.tellFindings(looking, f)
+				b.tellFindings(looking, f, lookTime)
 			case <-looking.Done():
 				return
 			}

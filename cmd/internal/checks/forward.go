@@ -128,7 +128,7 @@ func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn
 	err = fn()
 	b.forwarder.Store(nil)
 	if finish && ctx.Err() == nil {
-		b.tellFindings(ctx, f)
+		b.tellFindings(ctx, f, lookTime)
 		started.Finish()
 	} else {
 		started.Stop()
