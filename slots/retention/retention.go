@@ -1,5 +1,5 @@
 // Package retention drops history, the ledger and read events of the outbox once they are older than
-// history.retention. A daemon calls it once a day, and so does run with --catch-up.
+// history.retention. A daemon calls it once a day, and so do catch-up and run with --catch-up.
 package retention
 
 import (

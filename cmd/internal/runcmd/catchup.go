@@ -56,7 +56,10 @@ With --job, the call for a group gets only the rows of that job. Catch-up finish
 rows than --limit.
 
 The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 6 if
-a job cannot run, as "run" does. Signals stop it as they stop "run".`,
+a job cannot run, as "run" does. Signals stop it as they stop "run".
+
+Unless --dry-run is given, it then drops what is older than history.retention, about once a day, as "run" with
+--catch-up does.`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4
@@ -112,6 +115,7 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		var left unregistered
 		c := catchUp{f: f, b: b, store: store, runner: runner, bars: bars, a: a, left: &left}
 		view, locked, err := c.run(ctx)
+		prune(ctx, f, b)
 		return cmp.Or(errors.Join(err, printCaught(f, view)), locked,
 			cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
 	}

@@ -133,10 +133,11 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 	})
 }
 
-// pruneTime bounds how long a run drops what is older than history.retention. The next run goes on.
+// pruneTime bounds how long a run or a catch-up drops what is older than history.retention. The next run goes on.
 const pruneTime = 10 * time.Second
 
-// prune drops what is older than history.retention, about once a day. It only warns, because all checks were run.
+// prune drops what is older than history.retention, about once a day, for run with --catch-up and for catch-up. It only
+// warns, because all checks were run.
 func prune(ctx context.Context, f *factory.Factory, b *checks.Bound) {
 	c := retention.Config{DB: b.DB, Schema: pgsql.Schema(f.Config().Database.Schema), Keep: f.Config().History.Retention}
 	if c.Keep == 0 || ctx.Err() != nil {
