@@ -196,3 +196,34 @@ func TestEachJobThatGivesUpIsTold(t *testing.T) {
 	w.giveUp("mail")
 	w.want("another one gives up", w.told(), "finding/gave-up/mail: gave-up/mail: 1 row")
 }
+
+// A silence may commit after a look has read what is silenced.
+func TestASilenceThatCommitsDuringALookStays(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.deadLetter()
+	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
+	w.mend()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	if err := alert.Silence(t.Context(), tx, "", "dead-letters", time.Hour, "the desk moves"); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error, 1)
+	go func() { looked <- alert.Tell(t.Context(), w.cfg) }()
+	pgtest.AwaitWaits(t, w.db, 1)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-looked; err != nil {
+		t.Fatal(err)
+	}
+	w.want("it is over, and was not silenced then", w.messages(), dead+"over: dead-letters, told over")
+	list, err := alert.List(t.Context(), w.db, "")
+	if err != nil || len(list) != 1 || list[0].Because != "the desk moves" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	w.told()
+	w.deadLetter()
+	w.want("it appears again while it is silenced", w.told(), "")
+}
