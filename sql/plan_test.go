@@ -380,7 +380,8 @@ func (d due) statements() map[string]statement {
 			[]string{received},
 			pg.StoreSettle.In(pgsql.DefaultSchema),
 			[]any{"s", 1, consecutive(n), "a", "b", nil},
-			map[string]int64{"future_job_key": 2 * page, "future_job_pkey": few},
+			// To insert a row, to lock another one of its key, and to look whether one waits.
+			map[string]int64{"future_job_key": 3*page + 5*few, "future_job_pkey": few},
 		},
 		"store_state": {nil, pg.StoreState.In(pgsql.DefaultSchema), []any{few}, slotIndex(few)},
 	}

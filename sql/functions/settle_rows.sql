@@ -162,7 +162,9 @@ begin
             - (select count(*) from waiting w where w.item_key is null)
     into settled, replaced, cancelled, missing
     from kept k;
-    if missing > 0 or exists (
+    if missing > 0 then
+        perform prescient.raise_suppressed('the insert of a row that came from another store');
+    elsif exists (
         select
         from prescient.transfer_in i
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
@@ -178,7 +180,10 @@ begin
                     and f.item_key = i.item_key
             ) is null
     ) then
-        perform prescient.raise_suppressed('the insert of a row that came from another store');
+        raise exception 'a row of another store was not inserted, and no row of its key waits'
+            using errcode = 'serialization_failure',
+                table = 'future_job',
+                hint = 'Another session has ended the row that waited: repeat it. Or a trigger or rule suppresses the insert: drop it.';
     end if;
 
     delete from prescient.transfer_in i where i.source = settle_rows.source and i.batch = this;

@@ -19,7 +19,7 @@ with ours as materialized (
             )
         )
 ), sized as materialized (
-    select o.*, s.n_dead_tup as dead, greatest(s.n_live_tup, o.reltuples::bigint, 0) as live, pg_table_size(o.oid) as bytes
+    select o.*, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(o.oid) as bytes
     from ours o
     join pg_catalog.pg_stat_all_tables s on s.relid = o.oid
 )
@@ -28,5 +28,5 @@ select t.relname as name, t.dead, t.live, t.bytes, t.off,
 from sized t
 where t.off
     or t.dead > greatest($2, 2 * t.live)
-    or t.bytes > greatest($3, 4096 * t.live) and (t.reltuples >= 0 or t.live > 0)
+    or t.bytes > greatest($3, 4096 * greatest(t.live, t.reltuples::bigint)) and greatest(t.live, t.reltuples::bigint + 1) > 0
 order by t.relname

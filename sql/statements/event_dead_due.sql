@@ -48,5 +48,13 @@ where d.consumer = $1
         or d.send_at is not null
             and d.try_at <= clock_timestamp()
             and coalesce(d.data ->> 'to', '') in (select recipient from recipient)
+            and (
+                d.refusals > 0
+                or not exists (
+                    select
+                    from prescient.event_dead b
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                )
+            )
     )
 order by d.number

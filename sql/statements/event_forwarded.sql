@@ -14,4 +14,18 @@ where c.name = $1 and c.token = $2
 returning
     c.mark, c.position,
     exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
-    exists (select from prescient.event_dead d where d.consumer = c.name and d.try_at <= t.now)
+    exists ( -- as event_dead_due
+        select
+        from prescient.event_dead d
+        where d.consumer = c.name
+            and d.try_at <= t.now
+            and (
+                d.send_at is null
+                or d.refusals > 0
+                or not exists (
+                    select
+                    from prescient.event_dead b
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                )
+            )
+    )

@@ -3,6 +3,20 @@
 -- Called by jobs/event/forward.sender.look.
 select
     exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
-    exists (select from prescient.event_dead d where d.consumer = c.name and d.try_at <= clock_timestamp())
+    exists ( -- as event_dead_due
+        select
+        from prescient.event_dead d
+        where d.consumer = c.name
+            and d.try_at <= clock_timestamp()
+            and (
+                d.send_at is null
+                or d.refusals > 0
+                or not exists (
+                    select
+                    from prescient.event_dead b
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                )
+            )
+    )
 from prescient.event_consumer c
 where c.name = $1

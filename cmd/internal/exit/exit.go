@@ -47,7 +47,7 @@ var Table = []struct {
 			"nothing was done",
 	},
 	{Found, "a check (--check, doctor) found something"},
-	{Stopped, "stopped by a signal before it was done; another run or catch-up goes on with the slot"},
+	{Stopped, "stopped by a signal before it was done; the next such command goes on"},
 	{Unconfirmed, "a preview, because --yes is missing; nothing was done"},
 	{Left, "did its work, but left rows: their job cannot run, or other sessions have locked them"},
 }

@@ -33,7 +33,7 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
 		return err
 	}
-	s.heldAt = time.Time{} // the consumer may have moved since the last turn
+	s.heldAt, s.unknown = time.Time{}, nil // the consumer may have moved since the last turn
 	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
 		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
 			if err := s.hold(ctx); err != nil {
@@ -57,22 +57,22 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 	sending, cancel := context.WithDeadlineCause(ctx, s.heldAt.Add(s.cfg.Lease*2/3),
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
-	var unknown *try
-	if s.again {
-		if more, unknown, err = s.retry(sending); err != nil {
+	if s.again && s.unknown == nil {
+		if more, s.unknown, err = s.retry(sending); err != nil {
 			return false, err
 		}
 		switch {
-		case unknown != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
-			return false, errors.Join(s.refuse(ctx, unknown), s.isDown(ctx, unknown.err))
-		case unknown != nil && !s.events:
-			return false, s.isDown(ctx, unknown.err)
+		case s.unknown != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
+			return false, errors.Join(s.refuse(ctx, s.unknown), s.isDown(ctx, s.unknown.err))
 		case sending.Err() != nil: // the next step has the time for the outbox
 			return more, nil
 		}
 	}
 	if !s.events {
-		return more, nil
+		if s.unknown != nil {
+			err = s.isDown(ctx, s.unknown.err)
+		}
+		return more && err == nil, err
 	}
 	b, err := s.read(sending)
 	if lost, ok := errors.AsType[*outbox.LostError](err); ok {
@@ -80,22 +80,21 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 			"destination", s.to.Name, "error", err)
 		return true, s.record(ctx, lost.UpTo, nil, nil)
 	}
-	if err == nil && b == nil && unknown != nil {
-		err = s.isDown(ctx, unknown.err)
+	if err == nil && b == nil && s.unknown != nil {
+		err = s.isDown(ctx, s.unknown.err)
 	}
 	if err != nil || b == nil {
 		return more && err == nil, err
 	}
 	b.publish(sending)
-	more, err = s.settle(ctx, b)
-	switch {
-	case unknown == nil || err != nil:
-	case slices.Contains(b.fates, accepted):
-		err = s.refuse(ctx, unknown)
-	default:
-		more, err = false, s.isDown(ctx, unknown.err)
+	if more, err = s.settle(ctx, b); s.unknown == nil || err != nil {
+		return more, err
 	}
-	return more, err
+	if slices.Contains(b.fates, accepted) {
+		err = s.refuse(ctx, s.unknown)
+		s.unknown = nil
+	}
+	return more && err == nil, err // without an answer to another event, the next page tells
 }
 
 // fate is the result of a try for one event of a batch.

@@ -221,6 +221,7 @@ type sender struct {
 	failures int                      // in a row
 	size     int                      // events of the next batch
 	done     map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
+	unknown  *try                     // of refused events, in this turn; nil: none
 	sent     Sent
 }
 

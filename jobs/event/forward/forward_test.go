@@ -486,6 +486,37 @@ func TestARefusedEventForWhichADestinationSeemsDownHoldsBackNoOther(t *testing.T
 	w.want("refused", w.refused(), "a1:2 a2:0")
 }
 
+// Pages without an event for the destination say nothing of it.
+func TestARefusedEventHoldsBackNoOtherBehindPagesOfForeignEvents(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.cfg.Destinations[0].Types = []string{"happened.a*", "happened.b*"}
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	w.forward()
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		w.receiver.mu.Lock()
+		defer w.receiver.mu.Unlock()
+		w.receiver.down = nil
+		if events[0].ID == "a1" {
+			w.receiver.down = errors.New("503")
+		}
+	}
+	var foreign []string
+	for n := range 600 {
+		foreign = append(foreign, fmt.Sprint("c", n))
+	}
+	w.publish(append(foreign, "b1")...)
+	var refusals string
+	await.True(t, "the other event to be sent", func() bool {
+		tries := w.receiver.tries
+		w.retry()
+		refusals = w.refused()
+		return w.receiver.received() == "b1" && w.receiver.tries == tries+2
+	})
+	w.want("refused", refusals, "a1:2")
+}
+
 // An event that other events go past is refused, whatever its error says.
 func TestAnEventThatOthersGoPastIsRefused(t *testing.T) {
 	t.Parallel()

@@ -245,8 +245,11 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	w.receiver.refuse("a2")
 	w.send()
 	w.want("received", w.receiver.received(), "c2 c1 d2 d4")
+	tell("e2", "late")
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp() where id <> 'a2'")
 	w.send() // before a2 is tried again
-	w.want("received", w.receiver.received(), "")
+	w.want("received", w.receiver.received(), "e2")
 	w.receiver.refuse()
 	w.retry()
 	w.want("received", w.receiver.received(), "a2 a1")

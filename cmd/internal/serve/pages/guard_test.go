@@ -25,7 +25,7 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 	}
 }
 
-// A browser does not show the value of a field as text of the page, and sends it back.
+// A browser sends the value of a field back.
 func TestValuesOfFieldsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for html, want := range map[string]string{
