@@ -1,7 +1,7 @@
 -- Returns up to $2 events of consumer $1 that are to be tried again now, each with those that wait behind
 -- it, in the order of event_dead_list. A message that has waited for its time waits on behind a refused one of its
--- subject. Messages that have waited for their time come with all that are due for their
--- recipient, beyond $2, because these are told in one message.
+-- subject, and behind a dead letter unless $3 is set. Messages that have waited for their time come with all that are
+-- due for their recipient, beyond $2, because these are told in one message.
 -- Called by jobs/event/forward.sender.retry.
 with due as materialized (
     select d.number, case when d.send_at is null or d.refusals > 0 then d.subject end as subject
@@ -14,7 +14,8 @@ with due as materialized (
             or not exists (
                 select
                 from prescient.event_dead b
-                where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number
+                    and case when b.dead_at is null then b.refusals > 0 else not $3::boolean end
             )
         )
     order by d.try_at
@@ -53,7 +54,8 @@ where d.consumer = $1
                 or not exists (
                     select
                     from prescient.event_dead b
-                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number
+                        and case when b.dead_at is null then b.refusals > 0 else not $3::boolean end
                 )
             )
     )

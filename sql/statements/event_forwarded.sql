@@ -1,5 +1,5 @@
 -- Moves consumer $1 forward to a position ($3, $4), never back, records the error of its last try ($5; null: none), and
--- renews its lease for $6 seconds. It returns the position, and what event_waiting returns. It returns no row if another
+-- renews its lease for $6 seconds. It returns the position, and what event_waiting returns; $7: see event_dead_due. It returns no row if another
 -- forwarder than token $2 has taken the lease.
 -- Called by jobs/event/forward.sender.record.
 update prescient.event_consumer c
@@ -25,7 +25,8 @@ returning
                 or not exists (
                     select
                     from prescient.event_dead b
-                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number
+                        and case when b.dead_at is null then b.refusals > 0 else not $7::boolean end
                 )
             )
     )

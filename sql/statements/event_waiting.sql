@@ -1,5 +1,5 @@
 -- Reports whether a forwarder has something to send for consumer $1: events after its position, and refused ones
--- that are to be tried again.
+-- that are to be tried again. $2: see event_dead_due.
 -- Called by jobs/event/forward.sender.look.
 select
     exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
@@ -14,7 +14,8 @@ select
                 or not exists (
                     select
                     from prescient.event_dead b
-                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null and b.refusals > 0
+                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number
+                        and case when b.dead_at is null then b.refusals > 0 else not $2::boolean end
                 )
             )
     )

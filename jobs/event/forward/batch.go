@@ -57,7 +57,7 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 	sending, cancel := context.WithDeadlineCause(ctx, s.heldAt.Add(s.cfg.Lease*2/3),
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
-	if s.again && s.unknown == nil {
+	if s.again && s.unknown == nil && !s.outboxFirst {
 		if more, s.unknown, err = s.retry(sending); err != nil {
 			return false, err
 		}
@@ -65,9 +65,11 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 		case s.unknown != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
 			return false, errors.Join(s.refuse(ctx, s.unknown), s.isDown(ctx, s.unknown.err))
 		case sending.Err() != nil: // the next step has the time for the outbox
-			return more, nil
+			s.outboxFirst = s.events
+			return more || s.events, nil
 		}
 	}
+	s.outboxFirst = false
 	if !s.events {
 		if s.unknown != nil {
 			err = s.isDown(ctx, s.unknown.err)
@@ -183,7 +185,7 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 	for i, e := range b.page {
 		problem, over := b.to.About(e.Event)
 		switch {
-		case problem == "" || b.fates[i] != later && b.fates[i] != unsent:
+		case problem == "" || b.fates[i] != later && b.fates[i] != unsent && (b.fates[i] != behind || b.dead[i]):
 		case !over && b.fates[i] == later:
 			at[problem] = grid.Later(at[problem], b.times[i])
 		case over:

@@ -222,7 +222,9 @@ type sender struct {
 	size     int                      // events of the next batch
 	done     map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
 	unknown  *try                     // of refused events, in this turn; nil: none
-	sent     Sent
+	// outboxFirst tells that the last step had no time for the outbox.
+	outboxFirst bool
+	sent        Sent
 }
 
 // loop sends until ctx ends, or nothing is left after Finish.

@@ -486,6 +486,26 @@ func TestARefusedEventForWhichADestinationSeemsDownHoldsBackNoOther(t *testing.T
 	w.want("refused", w.refused(), "a1:2 a2:0")
 }
 
+// Such as a connection that is refused, of which a webhook tells for each event.
+func TestAnOutageIsNoRefusalOfARefusedEvent(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxRefusals: 2})
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	w.forward()
+	w.receiver.down = event.Partial([]error{errors.New("connection refused")})
+	for range 3 {
+		if sent := w.retry(); sent.Err == nil || sent.Refused != 0 {
+			t.Errorf("%+v", sent)
+		}
+	}
+	w.want("refused", w.refused(), "a1:1")
+	w.receiver.down = nil
+	w.receiver.refuse()
+	w.retry()
+	w.want("received", w.receiver.received(), "a1")
+}
+
 // Pages without an event for the destination say nothing of it.
 func TestARefusedEventHoldsBackNoOtherBehindPagesOfForeignEvents(t *testing.T) {
 	t.Parallel()

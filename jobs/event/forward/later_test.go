@@ -255,6 +255,66 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	w.want("received", w.receiver.received(), "a2 a1")
 }
 
+// A message that alone gets no answer, while the service takes others.
+func TestAMessageThatIsDueAndFailsHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.publish("a2", "b4")
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		w.receiver.mu.Lock()
+		defer w.receiver.mu.Unlock()
+		w.receiver.down = nil
+		if events[0].ID == "a2" {
+			w.receiver.down = errors.New("503")
+		}
+	}
+	w.publish("c1")
+	got := map[string]bool{}
+	await.True(t, "the other messages to be sent", func() bool {
+		w.send()
+		for _, id := range strings.Fields(w.receiver.received()) {
+			got[id] = true
+		}
+		return got["b4"] && got["c1"]
+	})
+	if got["a2"] || !strings.HasPrefix(w.refused(), "a2:") || w.refused() == "a2:0" {
+		t.Errorf("got %v, and refused are %s", got, w.refused())
+	}
+}
+
+// The end waits for the time of its problem, and for the problem itself once that is a dead letter.
+func TestAnEndWaitsForAProblemThatIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.MaxRefusals = 1
+	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
+	tell := func(id, typ string) {
+		t.Helper()
+		list := []event.Event{{ID: id, Source: "test", Type: typ, Subject: id[:1], Data: json.RawMessage(`{"about": "` + id[:1] + `"}`)}}
+		if err := w.box.Publish(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("a2", "late")
+	w.forward()
+	tell("a1", "over")
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.receiver.refuse("a2")
+	w.send()
+	w.send()
+	w.want("received", w.receiver.received(), "")
+	w.want("refused", w.refused(), "[a2:1] a1:0")
+	w.receiver.refuse()
+	if _, err := deadletter.Retry(t.Context(), w.db, "", deadletter.Filter{Subject: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	w.retry()
+	w.want("received", w.receiver.received(), "a2 a1")
+}
+
 func TestADeadLetterThatIsSentAgainWaitsForNoMessageOfALaterTime(t *testing.T) {
 	t.Parallel()
 	w := setupReceiver(t, time.Now().Add(time.Hour))

@@ -26,7 +26,7 @@ type waits struct {
 // look finds out what waits. It takes no lease.
 func (s *sender) look(ctx context.Context) (w waits, err error) {
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pg.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&w.events, &w.again)
+		return tx.QueryRowContext(ctx, pg.EventWaiting.In(s.cfg.Schema), s.to.Name, s.cfg.Continue).Scan(&w.events, &w.again)
 	})
 	if errors.Is(err, sql.ErrNoRows) { // it was forgotten
 		err = Name(ctx, Config{DB: s.cfg.DB, Schema: s.cfg.Schema, Destinations: []Destination{s.to}})
@@ -91,7 +91,7 @@ func (s *sender) record(
 	before := monotonic()
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		err := tx.QueryRowContext(ctx, pg.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
-			at.Number, text, s.cfg.Lease.Seconds()).Scan(&moved.Mark, &moved.Number, &w.events, &w.again)
+			at.Number, text, s.cfg.Lease.Seconds(), s.cfg.Continue).Scan(&moved.Mark, &moved.Number, &w.events, &w.again)
 		if err != nil || also == nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -46,7 +47,7 @@ type try struct {
 func (s *sender) retry(ctx context.Context) (more bool, unknown *try, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
+		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage, s.cfg.Continue},
 			deadletter.Scan)
 		return err
 	})
@@ -60,12 +61,26 @@ func (s *sender) retry(ctx context.Context) (more bool, unknown *try, err error)
 	for i, l := range letters {
 		events[i] = l.Event
 	}
-	err = s.to.Publisher.Publish(ctx, events)
-	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
-		return false, &try{letters, err}, nil
+	results := event.Errors(s.to.Publisher.Publish(ctx, events), len(events))
+	if down := noAnswer(results); down != nil {
+		return false, &try{letters, down}, nil
 	}
-	more, err = s.settleRetry(ctx, letters, event.Errors(err, len(events)))
+	more, err = s.settleRetry(ctx, letters, results)
 	return more, nil, err
+}
+
+// noAnswer returns the error of a call to which a destination has given no answer. Nil: it has, or nothing was sent.
+func noAnswer(results []error) (down error) {
+	for _, err := range results {
+		_, answer := errors.AsType[*egress.StatusError](err)
+		switch {
+		case err == nil || answer || errors.Is(err, event.ErrRefused):
+			return nil
+		case down == nil && !errors.Is(err, event.ErrNotSent):
+			down = err
+		}
+	}
+	return down
 }
 
 // isDown records that a destination is down, and returns the error.
@@ -74,11 +89,13 @@ func (s *sender) isDown(ctx context.Context, err error) error {
 }
 
 // refuse counts a try as refusals, because the destination has taken other events, or the try has taken all the time.
-// Events that had not been refused before are tried again without that.
+// Events that had not been refused before are tried again without those that had. If none had, the first of them is
+// refused: it was tried first.
 func (s *sender) refuse(ctx context.Context, t *try) error {
 	results := slices.Repeat([]error{t.err}, len(t.letters))
+	had := slices.ContainsFunc(t.letters, func(l deadletter.Letter) bool { return l.Refusals > 0 })
 	for i, l := range t.letters {
-		if l.Refusals == 0 {
+		if l.Refusals == 0 && (had || i > 0) {
 			results[i] = fmt.Errorf("%w: %w", event.ErrNotSent, t.err)
 		}
 	}
