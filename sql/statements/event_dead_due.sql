@@ -3,8 +3,8 @@
 -- subject, and behind a dead letter unless $3 is set. Messages that have waited for their time come with all that are
 -- due for their recipient, beyond $2, because these are told in one message.
 -- Called by jobs/event/forward.sender.retry.
-with due as materialized (
-    select d.number, case when d.send_at is null or d.refusals > 0 then d.subject end as subject
+with ready as materialized (
+    select d.number, d.subject, d.try_at, d.send_at, d.refusals, coalesce(d.data ->> 'to', '') as recipient
     from prescient.event_dead d
     where d.consumer = $1
         and d.try_at <= clock_timestamp()
@@ -18,7 +18,11 @@ with due as materialized (
                     and case when b.dead_at is null then b.refusals > 0 else not $3::boolean end
             )
         )
-    order by d.try_at
+),
+due as materialized (
+    select r.number, case when r.send_at is null or r.refusals > 0 then r.subject end as subject
+    from ready r
+    order by r.try_at
     limit $2
 ),
 page as materialized (
@@ -46,17 +50,10 @@ where d.consumer = $1
     and d.dead_at is null
     and (
         d.number in (select number from page)
-        or d.send_at is not null
-            and d.try_at <= clock_timestamp()
-            and coalesce(d.data ->> 'to', '') in (select recipient from recipient)
-            and (
-                d.refusals > 0
-                or not exists (
-                    select
-                    from prescient.event_dead b
-                    where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number
-                        and case when b.dead_at is null then b.refusals > 0 else not $3::boolean end
-                )
-            )
+        or d.number in (
+            select r.number
+            from ready r
+            where r.send_at is not null and r.recipient in (select recipient from recipient)
+        )
     )
 order by d.number
