@@ -179,7 +179,8 @@ type Spool struct {
 // History says what happens to finished rows.
 type History struct {
 	// Retention is how long to keep what ended, and events that every consumer has read. Daemons, catch-up, and
-	// run with --catch-up drop what is older; jobs prune and events prune do so by hand. 0: everything stays. Defaults to 0.
+	// run with --catch-up drop what is older; jobs prune and events prune do so by hand. 0: everything stays. Defaults
+	// to 0.
 	Retention time.Duration `mapstructure:"retention"`
 }
 
