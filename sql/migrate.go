@@ -181,6 +181,10 @@ func up(
 func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced bool, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		replaced = false
+		current, _, err := functionsState(ctx, tx, schema)
+		if err != nil || current {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
 			return err
 		}
@@ -191,11 +195,8 @@ func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced boo
 		if err != nil || len(applied) > 0 && applied[len(applied)-1] > SchemaVersion {
 			return err
 		}
-		current, _, err := functionsState(ctx, tx, schema)
-		if replaced = err == nil && !current; replaced {
-			err = applyFunctions(ctx, tx, schema)
-		}
-		return err
+		replaced = true
+		return applyFunctions(ctx, tx, schema)
 	})
 	return replaced, err
 }

@@ -82,10 +82,11 @@ func TestEveryRowOfVersion1ComesThroughTheMigrations(t *testing.T) {
 	}
 }
 
-// Both began at once, and the newer one got the turn.
+// Both found the functions of another binary, and the newer one got the turn.
 func TestAnOlderBinaryThatHasWaitedForItsTurnToMigrateChangesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
+	exec(t, db, "update prescient.setting set functions = 'another'")
 	turn := begin(t, db)
 	defer func() { _ = turn.Rollback() }()
 	exec(t, turn, "select pg_advisory_xact_lock($1)", int64(lock.DefaultLockID))

@@ -16,7 +16,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    waiting  record;
+    waiting  prescient.future_job;
     arriving boolean := false;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
@@ -39,31 +39,8 @@ begin
         select count(*) > 0 into arriving from marked where slot::timestamptz > clock_timestamp();
     end if;
 
-    number := coalesce(number, prescient.find_job(job_exec));
-    -- The row may have ended while this waited for it, and be followed by another of its key.
-    for turn in 1 .. 100 loop
-        select f.next_check_at, f.job, f.id
-        into waiting
-        from prescient.future_job f
-        where f.entity_name = end_check.entity_name
-            and f.entity_key = end_check.entity_key
-            and f.job = end_check.number
-            and f.item_key = end_check.item_key
-        for update;
-        if found then
-            return prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome) or arriving;
-        end if;
-        if not exists (
-            select
-            from prescient.future_job f
-            where f.entity_name = end_check.entity_name
-                and f.entity_key = end_check.entity_key
-                and f.job = end_check.number
-                and f.item_key = end_check.item_key
-        ) then
-            return arriving;
-        end if;
-    end loop;
-    perform prescient.raise_suppressed('the delete of the waiting row');
+    waiting := prescient.lock_check(coalesce(number, prescient.find_job(job_exec)), entity_name, entity_key, item_key);
+    return arriving
+        or waiting.id is not null and prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome);
 end
 $$;

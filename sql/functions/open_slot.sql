@@ -53,8 +53,7 @@ begin
     fresh := first;
     if not first then
         select * into run from prescient.slot_run r where r.slot = at;
-    end if;
-    if first then -- the ledger may have forgotten the slot, but not a claim that was handed back
+    else -- the ledger may have forgotten the slot, but not a claim that was handed back
         perform prescient.terminate_sessions(array(select c.token from prescient.slot_claim c where c.slot = at));
         delete from prescient.slot_claim c where c.slot = at;
         delete from prescient.slot_progress t where t.slot = at;

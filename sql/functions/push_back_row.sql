@@ -22,34 +22,15 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    waiting record;
+    waiting prescient.future_job;
     target  timestamptz;
+    latest  timestamptz; -- by max_wait
     key     text := prescient.window_key(job_exec, entity_name, entity_key, item_key);
 begin
-    -- The row may have ended while this waited for it, and be followed by another of its key: see end_check.
-    for turn in 1 .. 100 loop
-        select
-            f.next_check_at, f.job, f.id, f.payload, f.group_key,
-            prescient.slot_floor((f.first_check_at at time zone 'UTC' + max_wait) at time zone 'UTC', s.width) as latest
-        into waiting
-        from prescient.future_job f, prescient.setting s
-        where f.entity_name = push_back_row.entity_name
-            and f.entity_key = push_back_row.entity_key
-            and f.job = push_back_row.number
-            and f.item_key = push_back_row.item_key
-        for update of f;
-        exit when found;
-        if not exists (
-            select
-            from prescient.future_job f
-            where f.entity_name = push_back_row.entity_name
-                and f.entity_key = push_back_row.entity_key
-                and f.job = push_back_row.number
-                and f.item_key = push_back_row.item_key
-        ) then
-            return null;
-        end if;
-    end loop;
+    waiting := prescient.lock_check(number, entity_name, entity_key, item_key);
+    if waiting.id is null then
+        return null;
+    end if;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
         if push_back_row.job_exec is distinct from 'schedule' then -- a due schedule publishes in its slot
@@ -63,7 +44,11 @@ begin
         end if;
         return waiting.next_check_at;
     end if;
-    target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
+    latest := (
+        select prescient.slot_floor((waiting.first_check_at at time zone 'UTC' + max_wait) at time zone 'UTC', s.width)
+        from prescient.setting s
+    );
+    target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), latest);
     if waiting.next_check_at >= target then
         return waiting.next_check_at;
     end if;

@@ -19,8 +19,7 @@ as $$
 #variable_conflict use_column
 declare
     clock   timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
-    number  bigint;
-    waiting record;
+    waiting prescient.future_job;
     target  timestamptz;
     asked   prescient.request;
 begin
@@ -35,29 +34,10 @@ begin
     end if;
     check_at := greatest(check_at, timestamptz '1970-01-01 00:00:00+00'); -- as enqueue
     perform from prescient.future_job where false;
-    number := prescient.find_job(reschedule.job_exec);
-    -- The row may have ended while this waited for it, and be followed by another of its key: see end_check.
-    for turn in 1 .. 100 loop
-        select f.next_check_at, f.job, f.id, f.request
-        into waiting
-        from prescient.future_job f
-        where f.entity_name = reschedule.entity_name
-            and f.entity_key = reschedule.entity_key
-            and f.job = number
-            and f.item_key = reschedule.item_key
-        for update;
-        exit when found;
-        if not exists (
-            select
-            from prescient.future_job f
-            where f.entity_name = reschedule.entity_name
-                and f.entity_key = reschedule.entity_key
-                and f.job = number
-                and f.item_key = reschedule.item_key
-        ) then
-            return null;
-        end if;
-    end loop;
+    waiting := prescient.lock_check(prescient.find_job(job_exec), entity_name, entity_key, item_key);
+    if waiting.id is null then
+        return null;
+    end if;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     target := prescient.due_slot(check_at, clock);
     update prescient.future_job f

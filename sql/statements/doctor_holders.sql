@@ -12,7 +12,7 @@ from (
     where a.xact_start < clock_timestamp() - $1 * interval '1 microsecond'
         and coalesce(a.backend_xid, a.backend_xmin) is not null
         and a.pid <> pg_backend_pid()
-        and not exists (select from pg_stat_progress_vacuum v where v.pid = a.pid) -- it holds back nobody
+        and not exists (select from pg_stat_progress_vacuum v where v.pid = a.pid) -- it holds back neither
     union all
     select
         format('prepared transaction %L of %s', p.gid, p.owner),

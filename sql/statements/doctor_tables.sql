@@ -1,8 +1,8 @@
 -- Returns the tables with the names $4 in schema $1, and the months of history, that vacuum does
 -- not keep up with. They have more than $2 dead rows and twice as many dead as live rows, or take
 -- more than $3 bytes and 4 kB for each live row. After a crash or a failover the server has counted no row yet: then the
--- last analyze says how many there were, and a table without one is left out. The owner of a table is empty if the session has
--- the rights of that role.
+-- last analyze says how many there were, and a table without one is left out. The owner of a table is empty if the
+-- session has the rights of that role.
 -- The size of a table waits for its lock. So it is asked for these tables alone.
 -- Called by cmd/internal/doctor.tables.
 with ours as materialized (
@@ -28,5 +28,5 @@ select t.relname as name, t.dead, t.live, t.bytes, t.off,
 from sized t
 where t.off
     or t.dead > greatest($2, 2 * t.live)
-    or t.bytes > greatest($3, 4096 * greatest(t.live, t.reltuples::bigint)) and greatest(t.live, t.reltuples::bigint + 1) > 0
+    or t.bytes > greatest($3, 4096 * greatest(t.live, t.reltuples::bigint)) and (t.live > 0 or t.reltuples >= 0)
 order by t.relname

@@ -1,6 +1,6 @@
 -- Lets the forwarders try dead letters again: those of a subject ($1), an id ($2), given up before $3, and of a
--- consumer ($4). Nulls do not narrow. The first one of each subject is tried now. A message that waits for its time holds
--- back no other. Returns their number.
+-- consumer ($4). Nulls do not narrow. The first one of each subject is tried now. A message that waits for its time
+-- holds back no other. Returns their number.
 -- Called by internal/deadletter.Retry.
 with again as (
     update prescient.event_dead d

@@ -1,6 +1,6 @@
 -- Moves consumer $1 forward to a position ($3, $4), never back, records the error of its last try ($5; null: none), and
--- renews its lease for $6 seconds. It returns the position, and what event_waiting returns; $7: see event_dead_due. It returns no row if another
--- forwarder than token $2 has taken the lease.
+-- renews its lease for $6 seconds. It returns the position, and what event_waiting returns; $7: see event_dead_due. It
+-- returns no row if another forwarder than token $2 has taken the lease.
 -- Called by jobs/event/forward.sender.record.
 update prescient.event_consumer c
 set mark = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then $3::text::xid8 else c.mark end,
@@ -14,7 +14,7 @@ where c.name = $1 and c.token = $2
 returning
     c.mark, c.position,
     exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position)),
-    exists ( -- as event_dead_due
+    exists ( -- as event_dead_due; Citus takes no function of columns here
         select
         from prescient.event_dead d
         where d.consumer = c.name

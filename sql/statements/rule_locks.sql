@@ -1,4 +1,4 @@
--- Reports whether the transaction has locked one of the tables $1, or a partition, so that nobody else can read it.
+-- Reports whether the transaction has locked one of the tables $1, or a partition, so that no other session can read it.
 -- Called by jobs/rule.page.deferLocked.
 select exists (
     select
