@@ -58,7 +58,7 @@ func (b *bench) floorCases() []floorCase {
 	if b.toy {
 		return cases
 	}
-	// More rows that wait. More that are due take the same time for each row, and a quarter of an hour to measure.
+	// More rows that wait. A million due rows would take a quarter of an hour more.
 	return append(cases, floorCase{n, 100 * n, true, true, all})
 }
 

@@ -28,26 +28,26 @@ import (
 // fire fires the steps that are due, and records them. The error of one row leaves the other rows as
 // they are.
 func (p *page) fire(ctx context.Context) error {
-	var stating, others []int // the rows whose steps act, with a statement and without one
+	var statements, others []int // the rows whose steps act, with a statement and without one
 	for i := range p.rows {
 		p.prepare(i)
 		switch is := p.turns[i].is; {
 		case p.results[i].Err != nil || len(is.Due)+len(is.Over) == 0 && !is.Met:
-		case p.states(i):
-			stating = append(stating, i)
+		case p.hasStatement(i):
+			statements = append(statements, i)
 		default:
 			others = append(others, i)
 		}
 	}
-	if len(stating)+len(others) == 0 {
+	if len(statements)+len(others) == 0 {
 		return nil
 	}
 	// Events that are written cannot be taken back for one row, so the SQL comes first.
-	if len(stating) > 0 {
-		if err := p.execute(ctx, stating); err != nil {
+	if len(statements) > 0 {
+		if err := p.execute(ctx, statements); err != nil {
 			return err
 		}
-		if err := p.lookAfter(ctx, others); err != nil {
+		if err := p.lookAgain(ctx, others); err != nil {
 			return err
 		}
 	}
@@ -57,19 +57,19 @@ func (p *page) fire(ctx context.Context) error {
 	return p.record(ctx)
 }
 
-// states reports whether a step that is due for a row has a statement.
-func (p *page) states(i int) bool {
+// hasStatement reports whether a step that is due for a row has a statement.
+func (p *page) hasStatement(i int) bool {
 	return slices.ContainsFunc(p.turns[i].is.Due, func(d Due) bool { return p.rule.Rule.Steps[d.Step].SQL != "" })
 }
 
-// lookAfter looks at rows after the statements of others. A row that has a statement to execute now waits for the next
-// slot.
-func (p *page) lookAfter(ctx context.Context, rows []int) error {
+// lookAgain looks at rows once the statements of others have acted. A row that has a statement to execute now waits for
+// the next slot.
+func (p *page) lookAgain(ctx context.Context, rows []int) error {
 	if err := p.look(ctx, rows); err != nil {
 		return err
 	}
 	for _, i := range rows {
-		if p.results[i].Err == nil && p.states(i) {
+		if p.results[i].Err == nil && p.hasStatement(i) {
 			p.postpone(i)
 		}
 	}

@@ -55,6 +55,9 @@ var errLocked = fmt.Errorf("the table is locked: %w", leave.ErrToSlot)
 // read reads the rows of the table for the keys of rows of the page. It returns errLocked if the table is
 // locked.
 func (p *page) read(ctx context.Context, of []int) error {
+	if at := p.rule.locked.Load(); at != nil && time.Since(*at) < lockPause {
+		return errLocked
+	}
 	keys := make([]string, len(of))
 	var now time.Time // of the latest row: never before its slot
 	for n, i := range of {
@@ -116,18 +119,12 @@ func (p *page) read(ctx context.Context, of []int) error {
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
-	now = time.Now() //nolint:forbidigo // measures how old what was read is
+	readAt := time.Now() //nolint:forbidigo // measures how old what was read is
 	for _, i := range of {
 		s := found[p.rows[i].EntityKey]
-		p.turns[i].seen, p.turns[i].readAt = s.after(changed[s.Key], p.rule.Facts), now
+		p.turns[i].seen, p.turns[i].readAt = s.after(changed[s.Key], p.rule.Facts), readAt
 	}
 	return nil
-}
-
-// lockedLately reports whether a page of the rule has found the table locked a moment ago.
-func (r *compiled) lockedLately() bool {
-	at := r.locked.Load()
-	return at != nil && time.Since(*at) < lockPause
 }
 
 // noted is what triggers have noted of a row.
@@ -194,14 +191,10 @@ func (p *page) look(ctx context.Context, rows []int) error {
 	for n, i := range rows {
 		before[n] = p.turns[i].seen
 	}
-	err := errLocked
-	if !p.rule.lockedLately() {
-		err = p.read(ctx, rows)
-	}
-	if errors.Is(err, errLocked) {
+	switch err := p.read(ctx, rows); {
+	case errors.Is(err, errLocked):
 		return p.deferLocked(ctx, rows)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	for n, i := range rows {

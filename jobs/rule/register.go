@@ -94,11 +94,7 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	for i := range all {
 		all[i] = i
 	}
-	err = errLocked
-	if !p.rule.lockedLately() {
-		err = p.read(ctx, all)
-	}
-	switch {
+	switch err := p.read(ctx, all); {
 	case errors.Is(err, errLocked):
 		for i := range p.rows {
 			p.fail(i, errLocked)

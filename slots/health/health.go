@@ -58,7 +58,7 @@ type Finding struct {
 	Condition string `json:"condition"` // the kind of problem, as in status --check
 	// Text describes the problem in words.
 	Text string `json:"text"`
-	// Remedy is the command that solves the problem, or else shows more of it. Empty if there is none.
+	// Remedy is the command that solves the problem, or one that shows more of it. Empty if there is none.
 	Remedy string `json:"remedy"`
 	// Job is the job that the finding is about. Empty if it is not about one job.
 	Job string `json:"job"`

@@ -151,6 +151,9 @@ func CountVar(fs *pflag.FlagSet, n *Count, name string, value Count, usage strin
 	fs.Var(n, name, usage)
 }
 
+// ErrEmpty refuses an empty value of a flag that chooses what a command works on.
+var ErrEmpty = errors.New("it is empty: give a value, or leave the flag out")
+
 // word is the value of a flag that chooses what a command works on.
 type word string
 
@@ -160,7 +163,7 @@ func (w *word) String() string { return string(*w) }
 // Set refuses an empty text.
 func (w *word) Set(text string) error {
 	if text == "" {
-		return errors.New("it is empty: give a value, or leave the flag out")
+		return ErrEmpty
 	}
 	*w = word(text)
 	return nil

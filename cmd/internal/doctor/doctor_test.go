@@ -309,7 +309,7 @@ func TestATableWhoseRowsTheServerHasForgottenIsNotFullOfDeadRows(t *testing.T) {
 	}
 }
 
-// Others do not wait for the snapshot of vacuum, and to end it makes things worse.
+// No session waits for the snapshot of vacuum, and to end it makes things worse.
 func TestVacuumHoldsBackNobody(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

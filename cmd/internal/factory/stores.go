@@ -2,7 +2,6 @@ package factory
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -52,7 +52,7 @@ func (c *chosenFlag) Type() string { return "string" }
 
 func (c *chosenFlag) Set(name string) error {
 	if name == "" {
-		return errors.New("it is empty: give a value, or leave the flag out")
+		return cli.ErrEmpty
 	}
 	if first := string(*c); first != "" && first != name {
 		return fmt.Errorf("it is given twice, and %s is the first: repeat the command with --store %s, "+

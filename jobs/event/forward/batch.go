@@ -33,7 +33,7 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
 		return err
 	}
-	s.heldAt, s.unknown = time.Time{}, nil // the consumer may have moved since the last turn
+	s.heldAt, s.unanswered = time.Time{}, nil // the consumer may have moved since the last turn
 	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
 		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
 			if err := s.hold(ctx); err != nil {
@@ -57,44 +57,41 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 	sending, cancel := context.WithDeadlineCause(ctx, s.heldAt.Add(s.cfg.Lease*2/3),
 		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
 	defer cancel()
-	if s.again && s.unknown == nil && !s.outboxFirst {
-		if more, s.unknown, err = s.retry(sending); err != nil {
+	if s.again && s.unanswered == nil && !s.outboxFirst {
+		if more, s.unanswered, err = s.retry(sending); err != nil {
 			return false, err
 		}
 		switch {
-		case s.unknown != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
-			return false, errors.Join(s.refuse(ctx, s.unknown), s.isDown(ctx, s.unknown.err))
+		case s.unanswered != nil && errors.Is(sending.Err(), context.DeadlineExceeded):
+			return false, errors.Join(s.refuse(ctx, s.unanswered), s.isDown(ctx, s.unanswered.err))
 		case sending.Err() != nil: // the next step has the time for the outbox
 			s.outboxFirst = s.events
 			return more || s.events, nil
 		}
 	}
 	s.outboxFirst = false
-	if !s.events {
-		if s.unknown != nil {
-			err = s.isDown(ctx, s.unknown.err)
-		}
-		return more && err == nil, err
+	var b *batch
+	if s.events {
+		b, err = s.read(sending)
 	}
-	b, err := s.read(sending)
 	if lost, ok := errors.AsType[*outbox.LostError](err); ok {
 		s.cfg.Logger.WarnContext(ctx, "events were removed before a destination got them",
 			"destination", s.to.Name, "error", err)
 		return true, s.record(ctx, lost.UpTo, nil, nil)
 	}
-	if err == nil && b == nil && s.unknown != nil {
-		err = s.isDown(ctx, s.unknown.err)
+	if err == nil && b == nil && s.unanswered != nil {
+		err = s.isDown(ctx, s.unanswered.err)
 	}
 	if err != nil || b == nil {
 		return more && err == nil, err
 	}
 	b.publish(sending)
-	if more, err = s.settle(ctx, b); s.unknown == nil || err != nil {
+	if more, err = s.settle(ctx, b); s.unanswered == nil || err != nil {
 		return more, err
 	}
 	if slices.Contains(b.fates, accepted) {
-		err = s.refuse(ctx, s.unknown)
-		s.unknown = nil
+		err = s.refuse(ctx, s.unanswered)
+		s.unanswered = nil
 	}
 	return more && err == nil, err // without an answer to another event, the next page tells
 }
@@ -185,10 +182,10 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 	for i, e := range b.page {
 		problem, over := b.to.About(e.Event)
 		switch {
-		case problem == "" || b.fates[i] != later && b.fates[i] != unsent && (b.fates[i] != behind || b.dead[i]):
+		case problem == "":
 		case !over && b.fates[i] == later:
 			at[problem] = grid.Later(at[problem], b.times[i])
-		case over:
+		case over && (b.fates[i] == later || b.fates[i] == unsent || b.fates[i] == behind && !b.dead[i]):
 			of[i], ends, subjects = problem, append(ends, problem), append(subjects, e.Subject)
 		}
 	}
@@ -202,12 +199,15 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 			at[*problem] = grid.Later(at[*problem], told)
 			return err
 		})
+	if err != nil {
+		return err
+	}
 	for i, problem := range of {
 		if told, waits := at[problem]; waits {
 			b.fates[i], b.times[i] = later, grid.Later(b.times[i], told)
 		}
 	}
-	return err
+	return nil
 }
 
 // blocked returns the subjects that have refused events.

@@ -214,14 +214,14 @@ type sender struct {
 	wake      chan struct{}
 	awake     atomic.Int64 // until when it looks often, after began
 
-	held     bool
-	heldAt   time.Time                // before the statement that took or renewed the lease
-	at       outbox.Position          // of the consumer
-	waits                             // since the last record or look
-	failures int                      // in a row
-	size     int                      // events of the next batch
-	done     map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
-	unknown  *try                     // of refused events, in this turn; nil: none
+	held       bool
+	heldAt     time.Time                // before the statement that took or renewed the lease
+	at         outbox.Position          // of the consumer
+	waits                               // since the last record or look
+	failures   int                      // in a row
+	size       int                      // events of the next batch
+	done       map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
+	unanswered *try                     // refused events without an answer in this turn; nil: none
 	// outboxFirst tells that the last step had no time for the outbox.
 	outboxFirst bool
 	sent        Sent

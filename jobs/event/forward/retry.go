@@ -36,15 +36,15 @@ func tryNow(ctx context.Context, cfg Config, destination string) error {
 	return nil
 }
 
-// try is a try of refused events of which nothing is known: the destination is down, or has no answer to one of them.
+// try is a try of refused events to which the destination gave no answer: it is down, or has none for one of them.
 type try struct {
 	letters []deadletter.Letter
 	err     error
 }
 
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
-// once. It records nothing of a try of which nothing is known, and returns it.
-func (s *sender) retry(ctx context.Context) (more bool, unknown *try, err error) {
+// once. It records nothing of a try without an answer, and returns it.
+func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage, s.cfg.Continue},

@@ -55,7 +55,7 @@ type publisher struct {
 type unit struct {
 	of     []int // the events
 	digest bool  // they have waited for each other
-	ends   bool  // it ends an incident, and disturbs nobody: no bound counts it
+	ends   bool  // it ends an incident, and disturbs no person: no bound counts it
 }
 
 // Publish implements event.Publisher.
@@ -83,7 +83,7 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 		switch err := p.send(ctx, u, events, messages, errs); {
 		case err == nil:
 			sent = true
-			failed.alone(errs)
+			failed.blame(errs)
 		case errors.Is(err, event.ErrBlocked):
 		case errors.Is(err, event.ErrRefused):
 			fail(errs, u, err)
@@ -127,8 +127,8 @@ func (f *failures) add(errs []error, u unit, err error) (down bool) {
 	return !is || len(*f) >= mostFailures
 }
 
-// alone is called once the service has taken a later message: those before it have failed because of themselves.
-func (f *failures) alone(errs []error) {
+// blame makes each failure one of its message, because the service has taken a later one.
+func (f *failures) blame(errs []error) {
 	for _, one := range *f {
 		for _, i := range one.of {
 			if errors.Is(errs[i], one.unsent) {

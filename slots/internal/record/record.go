@@ -108,7 +108,7 @@ func (r *Recorder) recordMessage(c *claim.Claim, batch []row.Outcome, then Then)
 	began := elapsed.Now()
 	err := r.recordUnlocked(c, batch, then)
 	switch {
-	case r.meetsOthers(err):
+	case r.conflicts(err):
 		r.Writing.beWary()
 		return r.recordFree(c, batch, db.LockTimeout)
 	case pg.HasState(err, slotBegun) || r.Refuses(err):
@@ -120,9 +120,9 @@ func (r *Recorder) recordMessage(c *claim.Claim, batch []row.Outcome, then Then)
 	return nil, nil
 }
 
-// meetsOthers reports whether a record has met what others have locked or written. The server may report a wait for a
-// lock that took too long as a cancelled statement.
-func (r *Recorder) meetsOthers(err error) bool {
+// conflicts reports whether a record failed because of what other transactions have locked or written. The server may
+// report a wait for a lock that took too long as a cancelled statement.
+func (r *Recorder) conflicts(err error) bool {
 	return pg.IsLockTimeout(err) || pg.IsRetryable(err) ||
 		pg.HasState(err, pqerror.QueryCanceled) && r.Session.Work.Err() == nil
 }
@@ -186,8 +186,8 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
-// n to all. Without outcomes, nothing can be recorded apart from others that are locked: it waits for the lock, too,
-// until the run is stopped.
+// n to all. Without outcomes, no part of the message can be recorded apart: it waits for a lock, too, until the run is
+// stopped.
 func (r *Recorder) commitOnce(c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool {
@@ -354,7 +354,7 @@ func (r *Recorder) lockAndRecord(
 	case claim.IsLost(err):
 		r.Leases.Lose(c.Lease)
 		return nil, nil
-	case r.meetsOthers(err) || errors.Is(err, errBusy):
+	case r.conflicts(err) || errors.Is(err, errBusy):
 		return batch, nil
 	case err != nil:
 		return batch, err

@@ -98,7 +98,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	u.Brief(moment)
 	u.Watch.Start()
 	ctx.Restart(u.Watch.Began().Add(u.Def.Timeout))
-	called := u.Spare(moment)
+	called := u.Judge(moment)
 	if len(called) == 0 {
 		err := c.commit(ctx, tx, u, ch, u.Outcomes(ctx, moment, nil, nil, 0, c.Panics))
 		tx.End()

@@ -40,12 +40,17 @@ type Job struct {
 
 // mixed describes rows of several jobs. The zero value is for rows of the job of the unit, which are all checked.
 type mixed struct {
-	jobs   []Job            // of each row
-	spared []*guard.Verdict // of each row that must not be checked now; nil: the function gets it
+	jobs      []Job            // of each row
+	unchecked []*guard.Verdict // of each row that must not be checked now; nil: the function gets it
 }
 
-// spares reports whether the function does not get a row.
-func (m mixed) spares(i int) bool { return m.spared != nil && m.spared[i] != nil }
+// verdict returns the verdict on a row that must not be checked now. Nil: the function gets it.
+func (m mixed) verdict(i int) *guard.Verdict {
+	if m.unchecked == nil {
+		return nil
+	}
+	return m.unchecked[i]
+}
 
 // jobOf returns the job of a row of a unit.
 func jobOf(u *Unit, i int) Job {
@@ -123,20 +128,20 @@ func (u *Unit) Claimed() []int64 {
 // SetRows sets the rows of a group, and the job of each. Without jobs, all rows are of the job of the unit.
 func (u *Unit) SetRows(rows []jobs.FutureJob, of []Job) { u.Rows, u.mixed = rows, mixed{jobs: of} }
 
-// Spare returns the rows that the function gets: those that may be checked now, by the options of the job of each. A
+// Judge returns the rows that the function gets: those that may be checked now, by the options of the job of each. A
 // call of a group gets rows of several jobs, and rows of other pages.
-func (u *Unit) Spare(m guard.Moment) (called []jobs.FutureJob) {
-	u.mixed.spared, called = nil, make([]jobs.FutureJob, 0, len(u.Rows))
+func (u *Unit) Judge(m guard.Moment) (called []jobs.FutureJob) {
+	u.mixed.unchecked, called = nil, make([]jobs.FutureJob, 0, len(u.Rows))
 	for i := range u.Rows {
 		v, checks := guard.Before(jobOf(u, i).Def, m)
 		if checks {
 			called = append(called, u.Rows[i])
 			continue
 		}
-		if u.mixed.spared == nil {
-			u.mixed.spared = make([]*guard.Verdict, len(u.Rows))
+		if u.mixed.unchecked == nil {
+			u.mixed.unchecked = make([]*guard.Verdict, len(u.Rows))
 		}
-		u.mixed.spared[i] = &v
+		u.mixed.unchecked[i] = &v
 	}
 	return called
 }
@@ -184,8 +189,8 @@ func (u *Unit) Outcomes(
 	verdicts := make([]guard.Verdict, len(u.Rows))
 	called := 0
 	for i := range u.Rows {
-		if u.mixed.spares(i) {
-			verdicts[i] = *u.mixed.spared[i]
+		if v := u.mixed.verdict(i); v != nil {
+			verdicts[i] = *v
 			continue
 		}
 		result := jobs.Result{Err: err}
@@ -205,24 +210,18 @@ func (u *Unit) Outcomes(
 			verdicts[i].Enqueue = result.Enqueue
 		}
 	}
-	return u.outcomes(m, verdicts, true, took)
+	return u.outcomes(m, verdicts, called, took)
 }
 
 // Unchecked returns what becomes of the rows if the function is not called.
 func (u *Unit) Unchecked(m guard.Moment, v guard.Verdict) []row.Outcome {
-	return u.outcomes(m, slices.Repeat([]guard.Verdict{v}, len(u.Rows)), false, 0)
+	return u.outcomes(m, slices.Repeat([]guard.Verdict{v}, len(u.Rows)), 0, 0)
 }
 
-// outcomes returns an outcome for each row. The run time of a batch is shared by the rows that ran.
-func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, ran bool, took time.Duration) []row.Outcome {
+// outcomes returns an outcome for each row, of which the function got some. These share the run time of the call.
+func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, called int, took time.Duration) []row.Outcome {
 	if len(u.Rows) == 1 {
 		took = took.Round(durationUnit)
-	}
-	called := len(u.Rows)
-	for i := range u.mixed.spared {
-		if u.mixed.spares(i) {
-			called--
-		}
 	}
 	took = (took / time.Duration(max(1, called))).Truncate(time.Microsecond)
 	list := make([]row.Outcome, len(u.Rows))
@@ -232,10 +231,10 @@ func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, ran bool, took
 		guard.Follow(job.Def, m, r, &verdicts[i])
 		list[i] = row.Outcome{
 			ID: r.ID, Number: job.Number, Verdict: &verdicts[i],
-			Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,
+			Lateness: r.Lateness.Truncate(latenessUnit),
 		}
-		if u.mixed.spares(i) {
-			list[i].Ran, list[i].Duration = false, 0
+		if called > 0 && u.mixed.verdict(i) == nil {
+			list[i].Ran, list[i].Duration = true, took
 		}
 	}
 	return list
