@@ -73,6 +73,18 @@ func (r *receiver) refuse(ids ...string) {
 	}
 }
 
+// downFor lets the receiver be down for calls that begin with an event.
+func (r *receiver) downFor(id string) {
+	r.before = func(_ context.Context, events []event.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.down = nil
+		if events[0].ID == id {
+			r.down = errors.New("503")
+		}
+	}
+}
+
 func (r *receiver) received() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -466,14 +478,7 @@ func TestARefusedEventForWhichADestinationSeemsDownHoldsBackNoOther(t *testing.T
 	w.publish("a1", "a2")
 	w.forward()
 	w.want("refused", w.refused(), "a1:1 a2:0")
-	w.receiver.before = func(_ context.Context, events []event.Event) {
-		w.receiver.mu.Lock()
-		defer w.receiver.mu.Unlock()
-		w.receiver.down = nil
-		if events[0].ID == "a1" {
-			w.receiver.down = errors.New("503")
-		}
-	}
+	w.receiver.downFor("a1")
 	if sent := w.retry(); sent.Err == nil {
 		t.Errorf("nothing else was sent: %+v", sent)
 	}
@@ -514,14 +519,7 @@ func TestARefusedEventHoldsBackNoOtherBehindPagesOfForeignEvents(t *testing.T) {
 	w.receiver.refuse("a1")
 	w.publish("a1")
 	w.forward()
-	w.receiver.before = func(_ context.Context, events []event.Event) {
-		w.receiver.mu.Lock()
-		defer w.receiver.mu.Unlock()
-		w.receiver.down = nil
-		if events[0].ID == "a1" {
-			w.receiver.down = errors.New("503")
-		}
-	}
+	w.receiver.downFor("a1")
 	var foreign []string
 	for n := range 600 {
 		foreign = append(foreign, fmt.Sprint("c", n))

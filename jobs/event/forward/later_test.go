@@ -3,7 +3,6 @@ package forward_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,6 +27,17 @@ func setupReceiver(t *testing.T, at time.Time) *world {
 		return send
 	}
 	return w
+}
+
+// tell publishes a message about the problem that its letter names. One of the type over tells that it is over.
+func (w *world) tell(id, typ string) {
+	w.t.Helper()
+	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
+	problem := id[:1]
+	list := []event.Event{{ID: id, Source: "test", Type: typ, Subject: problem, Data: json.RawMessage(`{"about": "` + problem + `"}`)}}
+	if err := w.box.Publish(w.t.Context(), list); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) sent() string {
@@ -98,14 +108,7 @@ func TestADestinationGetsMessagesOnlyIfItsTypesNameThem(t *testing.T) {
 func TestAMessageThatWasSentAtItsTimeIsNotSentAgainWhileAnEarlierOneIsUnsent(t *testing.T) {
 	t.Parallel()
 	w := setupReceiver(t, time.Now().Add(-time.Hour))
-	w.receiver.before = func(_ context.Context, events []event.Event) {
-		w.receiver.mu.Lock()
-		defer w.receiver.mu.Unlock()
-		w.receiver.down = nil
-		if events[0].ID == "a1" {
-			w.receiver.down = errors.New("503")
-		}
-	}
+	w.receiver.downFor("a1")
 	w.publish("a1", "b2")
 	for range 3 { // processes
 		await.True(t, "the events to be read", func() bool { return w.send().Err != nil })
@@ -215,24 +218,15 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 		}
 		return usual(e)
 	}
-	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
-	tell := func(id, typ string) {
-		t.Helper()
-		subject := id[:1]
-		list := []event.Event{{ID: id, Source: "test", Type: typ, Subject: subject, Data: json.RawMessage(`{"about": "` + subject + `"}`)}}
-		if err := w.box.Publish(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tell("a2", "late") // waits for its time
+	w.tell("a2", "late") // waits for its time
 	w.forward()
-	tell("a1", "over")
-	tell("b1", "late")
-	tell("b3", "over")
-	tell("c2", "late") // read together
-	tell("c1", "over")
-	tell("d2", "late")
-	tell("d4", "over") // which has a time of its own
+	w.tell("a1", "over")
+	w.tell("b1", "late")
+	w.tell("b3", "over")
+	w.tell("c2", "late") // read together
+	w.tell("c1", "over")
+	w.tell("d2", "late")
+	w.tell("d4", "over") // which has a time of its own
 	w.forward()
 	w.want("received", w.receiver.received(), "b1 b3")
 	w.want("later", w.refused(), "a2:0 a1:0 c2:0 c1:0 d2:0 d4:0")
@@ -245,7 +239,7 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	w.receiver.refuse("a2")
 	w.send()
 	w.want("received", w.receiver.received(), "c2 c1 d2 d4")
-	tell("e2", "late")
+	w.tell("e2", "late")
 	w.forward()
 	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp() where id <> 'a2'")
 	w.send() // before a2 is tried again
@@ -262,14 +256,7 @@ func TestAMessageThatIsDueAndFailsHoldsBackNoOther(t *testing.T) {
 	w.publish("a2", "b4")
 	w.forward()
 	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
-	w.receiver.before = func(_ context.Context, events []event.Event) {
-		w.receiver.mu.Lock()
-		defer w.receiver.mu.Unlock()
-		w.receiver.down = nil
-		if events[0].ID == "a2" {
-			w.receiver.down = errors.New("503")
-		}
-	}
+	w.receiver.downFor("a2")
 	w.publish("c1")
 	got := map[string]bool{}
 	await.True(t, "the other messages to be sent", func() bool {
@@ -289,17 +276,9 @@ func TestAnEndWaitsForAProblemThatIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	w := setupReceiver(t, time.Now().Add(time.Hour))
 	w.cfg.MaxRefusals = 1
-	w.cfg.Destinations[0].About = func(e event.Event) (string, bool) { return e.Subject, e.Type == "over" }
-	tell := func(id, typ string) {
-		t.Helper()
-		list := []event.Event{{ID: id, Source: "test", Type: typ, Subject: id[:1], Data: json.RawMessage(`{"about": "` + id[:1] + `"}`)}}
-		if err := w.box.Publish(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tell("a2", "late")
+	w.tell("a2", "late")
 	w.forward()
-	tell("a1", "over")
+	w.tell("a1", "over")
 	w.forward()
 	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
 	w.receiver.refuse("a2")
