@@ -165,7 +165,7 @@ bench: postgres ## prescient beside other queues, the short set: more than 20 mi
 bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk
 	cd bench && go run . -only day -pg shared_buffers=8GB -pg wal_compression=lz4 -pg max_wal_size=16GB
 
-bench-full: postgres ## every workload of the benchmark: more than an hour, and 30 GB of disk
+bench-full: postgres ## every workload of the benchmark: 70 minutes, and 30 GB of disk
 	cd bench && go run . -json results.json
 
 figures: ## write the results of the last make bench into README and docs
