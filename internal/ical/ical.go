@@ -105,7 +105,8 @@ type event struct {
 	length            int       // in days
 	timed, cancelled  bool
 	yearly            bool
-	until, count      int
+	until             time.Time // of the rule; the zero time: it has none
+	count             int
 	month, dayOfMonth string // of the rule
 	except            []int
 }
@@ -177,13 +178,8 @@ func (e *event) repeat(rule string) (err error) {
 			e.count, err = strconv.Atoi(value)
 			known = err == nil && e.count > 0
 		case "UNTIL":
-			var last time.Time
-			if last, err = date(value[:min(len(value), len(dateForm))]); err != nil {
+			if e.until, err = date(value[:min(len(value), len(dateForm))]); err != nil {
 				return err
-			}
-			e.until = last.Year()
-			if !e.first.IsZero() && last.YearDay() < e.first.YearDay() {
-				e.until--
 			}
 		case "BYMONTH":
 			e.month = value
@@ -222,20 +218,33 @@ func (e *event) days() (list []Day, err error) {
 		return nil, fmt.Errorf("ends %s: want an end after the begin %s, and at most %d days", e.end.Format(time.DateOnly),
 			e.first.Format(time.DateOnly), maxSpan)
 	}
-	if e.count > 0 {
-		e.until = e.first.Year() + e.count - 1
-	}
+	last := e.lastYear()
 	for at := e.first; at.Before(e.end); at = at.AddDate(0, 0, 1) {
 		d := Day{Date: at, Name: e.name, Yearly: e.yearly}
 		if over := at.Year() - e.first.Year(); e.yearly {
 			for _, year := range e.except {
 				d.Except = append(d.Except, year+over)
 			}
-			if e.until > 0 {
-				d.Until = e.until + over
+			if last > 0 {
+				d.Until = last + over
 			}
 		}
 		list = append(list, d)
 	}
 	return list, nil
+}
+
+// lastYear returns the last year in which the event begins. 0: it has no end.
+func (e *event) lastYear() int {
+	switch {
+	case e.count > 0:
+		return e.first.Year() + e.count - 1
+	case e.until.IsZero():
+		return 0
+	}
+	year := e.until.Year()
+	if e.until.Before(e.first.AddDate(year-e.first.Year(), 0, 0)) { // not by the day of the year: a leap day moves that
+		year--
+	}
+	return year
 }
