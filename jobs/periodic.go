@@ -107,9 +107,10 @@ func (d *Definition) checkOne(ctx context.Context, tx *sqlx.Tx, job FutureJob) (
 	return result, err
 }
 
-// instantOf returns the instant that a check of a row calls the function for first.
+// instantOf returns the instant that a check of a row calls the function for first. A row that looks again or is retried
+// keeps its instant, whatever has come meanwhile.
 func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
-	if d.Misfire != MisfireEach {
+	if d.Misfire != MisfireEach && !job.wasCalled() {
 		if newest := d.instants.Latest(1, waited.Add(-time.Second), job.begun()); len(newest) > 0 {
 			return newest[0]
 		}
@@ -117,9 +118,8 @@ func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
 	return waited
 }
 
-// CalledFor returns the payload, for history, of the row of a periodic function that a call has failed for.
-// Nil: the row
-// is of anything else, or its payload stays.
+// CalledFor returns the payload of the row of a periodic function that a call has failed for, with the instant of the
+// call. Nil: the row is of anything else, or its payload stays.
 func (d *Definition) CalledFor(job FutureJob) json.RawMessage {
 	waited, ok := d.standsFor(&job)
 	if !ok {
@@ -193,6 +193,9 @@ func (d *Definition) checkAt(ctx context.Context, tx *sqlx.Tx, job FutureJob) (R
 // begun returns when the check of a row has begun.
 func (j *FutureJob) begun() time.Time { return j.Slot.Add(j.Lateness) }
 
+// wasCalled reports whether the function was called for a row in a check before this one.
+func (j *FutureJob) wasCalled() bool { return j.CheckCount+j.ErrorCount > 0 }
+
 // Following returns the row for the next instant of a periodic function whose row has ended. now is
 // the present if the function was not called. failed is the error of a call for that instant, in the
 // check that has ended the row. ok is false if the row is of anything else, or if there is no instant
@@ -207,7 +210,7 @@ func (d *Definition) Following(
 	after := now
 	switch {
 	case outcome == OutcomeDeadline || outcome == OutcomeSkipped || job.Slot.IsZero():
-	case d.Misfire == MisfireEach: // the rest is still to come
+	case d.Misfire == MisfireEach || job.wasCalled(): // what came after the instant is still to come
 		after = at
 	default: // instants that came while the function ran are still to come
 		after = job.begun()

@@ -350,21 +350,76 @@ func TestATimelineNamesEachInstantThatAPeriodicFunctionWasCalledFor(t *testing.T
 	}
 }
 
+// Instants that come before the function is done with its own are still to come.
 func TestAPeriodicFunctionMayLookAgainForItsInstant(t *testing.T) {
 	t.Parallel()
-	var c instants
-	registry := jobs.NewRegistry()
-	registry.Periodic("report", "0 12 * * *", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
-		_, _ = c.check(ctx, job)
-		if job.CheckCount > 0 {
-			return nil, nil
-		}
-		return new(job.Slot.Add(time.Hour)), nil
-	}))
-	kit := testkit.New(t, testkit.Config{Registry: registry})
-	kit.RunFor(6 * time.Hour)
-	c.want(t, "01-04 12:00", "01-04 12:00")
-	waits(t, kit, testkit.Start().Add(day+3*time.Hour))
+	for crontab, test := range map[string]struct {
+		want  []string
+		waits time.Duration
+	}{
+		"0 12 * * *": {[]string{"01-04 12:00", "01-04 12:00"}, day + 3*time.Hour},
+		"0 * * * *": {
+			[]string{"01-04 10:00", "01-04 11:00", "01-04 12:00", "01-04 12:00", "01-04 13:00", "01-04 14:00", "01-04 15:00"},
+			7 * time.Hour,
+		},
+	} {
+		t.Run(crontab, func(t *testing.T) {
+			t.Parallel()
+			var c instants
+			registry := jobs.NewRegistry()
+			registry.Periodic("report", crontab, jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+				_, _ = c.check(ctx, job)
+				if job.CheckCount > 0 || job.Instant.Hour() != 12 {
+					return nil, nil
+				}
+				return job.After(time.Hour), nil
+			}))
+			kit := testkit.New(t, testkit.Config{Registry: registry})
+			kit.RunFor(6 * time.Hour)
+			c.want(t, test.want...)
+			waits(t, kit, testkit.Start().Add(test.waits))
+		})
+	}
+}
+
+func TestARetryIsForTheInstantOfTheCallThatFailed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		crontab string
+		outage  time.Duration
+		errors  int // of the first instant that the function is called for
+		want    []string
+	}{
+		// The last back-off, of four slots, ends after 11:00. Then two instants have come, and the latest is run.
+		"after a later instant has come": {
+			"0 * * * *", 0, 3,
+			[]string{"01-04 10:00", "01-04 10:00", "01-04 10:00", "01-04 10:00", "01-04 12:00", "01-04 13:00"},
+		},
+		"of an instant before which others were missed": {
+			"0 6 * * *", 4 * day, 1, []string{"01-08 06:00", "01-08 06:00"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var c instants
+			calls := 0
+			registry := jobs.NewRegistry()
+			registry.Periodic("report", test.crontab, jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+				_, _ = c.check(ctx, job)
+				if calls++; calls <= test.errors {
+					return nil, errors.New("the printer is on fire")
+				}
+				return nil, nil
+			}))
+			kit := testkit.New(t, testkit.Config{Registry: registry})
+			if test.outage > 0 {
+				kit.Clock.Advance(test.outage)
+				kit.RunDue()
+			}
+			kit.RunFor(4 * time.Hour)
+			c.want(t, test.want...)
+		})
+	}
 }
 
 func TestTheRowOfAnExpiredInstantIsFollowed(t *testing.T) {

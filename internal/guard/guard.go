@@ -60,13 +60,17 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	return Verdict{}, true
 }
 
-// Follow adds the row for the next instant to the verdict that ends the row of a periodic function.
+// Follow adds the row for the next instant to the verdict that ends the row of a periodic function. After an error the
+// row keeps the instant that the function was called for, in history and for a retry.
 func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
-	if d.Crontab == "" || v.Outcome == "" {
+	if d.Crontab == "" {
 		return
 	}
-	if v.Outcome == jobs.OutcomeFailed && v.Payload == nil {
+	if v.Payload == nil && (v.Outcome == jobs.OutcomeFailed || v.Move == MoveRetry) {
 		v.Payload = d.CalledFor(*job)
+	}
+	if v.Outcome == "" {
+		return
 	}
 	ended := *job
 	if v.Payload != nil {
