@@ -225,26 +225,28 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 			return nil, withID(specs, e.id, err)
 		}
 	}
-	if err := s.parse(ctx, tx, specs, func(id string, err error) error { return withID(specs, id, err) }); err != nil {
+	// A statement that stays may have broken meanwhile. It does not keep its schedule from being paused or changed.
+	given := slices.DeleteFunc(slices.Clone(specs), func(spec Spec) bool {
+		return spec.Act.statement() == current[spec.ID].Act.statement()
+	})
+	if err := s.parse(ctx, tx, given, func(id string, err error) error { return withID(specs, id, err) }); err != nil {
 		return nil, err
 	}
 	return specs, s.normalize(ctx, tx, specs)
 }
 
-// checked returns the normal form of a spec. A schedule can be paused even if this binary does not
-// know its time zone or crontab. It keeps a payload that another machine has accepted.
+// checked returns the normal form of a spec. It lets each pause pass: this binary may not know the time zone or crontab
+// of the schedule, or refuse what SQL has written. It keeps a payload that another machine has accepted.
 func (s *Store) checked(spec, was Spec) (Spec, error) {
+	pausing := was
+	if pausing.Paused = true; spec.same(pausing) {
+		return pausing, nil
+	}
 	most := s.cfg.MaxPayload
 	if bytes.Equal(spec.Payload, was.Payload) {
 		most = max(most, len(was.Payload))
 	}
 	normal, _, err := spec.normal(most)
-	if _, unknown := spec.instants(); unknown != nil && spec.Paused && spec.sameTimeline(was) {
-		pausing := was
-		if pausing.Paused = true; spec.same(pausing) {
-			return pausing, nil
-		}
-	}
 	return normal, err
 }
 

@@ -68,3 +68,25 @@ func TestAScheduleOfAnUnknownZoneCanBePaused(t *testing.T) {
 		t.Errorf("resumed: %v", err)
 	}
 }
+
+func TestAScheduleOfAStatementThatHasBrokenCanBePaused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.create(withSQL("dropped"))
+	w.set(`'ends', '@hourly', sql => 'commit'`)
+	w.db.MustExec("drop table public.ran")
+	for _, id := range []string{"dropped", "ends"} {
+		if s, err := w.store.Pause(t.Context(), w.db, id, schedule.AnyVersion); err != nil || s.State != schedule.Paused {
+			t.Errorf("%s: %+v, %v", id, s, err)
+		}
+	}
+	// A statement that stays is read by the first check. Another one is read now.
+	spec := w.get("dropped").Spec
+	spec.Crontab = "@daily"
+	w.update(spec)
+	spec.Act.SQL += " where true"
+	if _, err := w.store.Update(t.Context(), w.db, spec, schedule.AnyVersion); fields(err) != "sql" {
+		t.Errorf("another statement: %v", err)
+	}
+}
