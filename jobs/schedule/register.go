@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/pg"
@@ -129,7 +130,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	}
 	g, schedules, err := to.read(ctx, tx, rows)
 	if err != nil {
-		return nil, fmt.Errorf("read the schedules that are due: %w", err)
+		return nil, divided(fmt.Errorf("read the schedules that are due: %w", err))
 	}
 	b := &batch{
 		to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)),
@@ -141,7 +142,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		err = b.publish(ctx, schedules)
 	}
 	if err != nil {
-		return nil, err
+		return nil, divided(err)
 	}
 	for i, r := range b.results {
 		if r.Err != nil && !errors.Is(r.Err, leave.ErrToNext) && !errors.Is(r.Err, leave.ErrAlone) {
@@ -150,6 +151,17 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		}
 	}
 	return b.results, b.recordStates(ctx)
+}
+
+// divided marks an error of a call that one of its schedules may have caused: a value that this binary cannot read, or an
+// event that the publisher refuses. The runner then finds the row, and publishes the other schedules. An error of the
+// server tells by its state whether it is of a value.
+func divided(err error) error {
+	infinite := pg.HasState(err, pqerror.FeatureNotSupported) // the number of seconds of an infinite interval
+	if pg.State(err) != "" && !infinite {
+		return err
+	}
+	return fmt.Errorf("%w: %w", jobs.ErrDivide, err)
 }
 
 // hasStatement reports whether the schedule of a row has a statement.

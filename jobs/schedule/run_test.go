@@ -362,6 +362,38 @@ func TestTheDeepestPayloadIsPublishedAndToldAsJSON(t *testing.T) {
 
 // A row under another key would publish each event a second time, with the same id, and outlive its
 // schedule.
+// The table lets such values in no more. Each is the error of its own row.
+func TestAScheduleThatCannotBeReadOrPublishedHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, id := range []string{"a-null", "b-line", "c-good", "d-good"} {
+		w.create(every(id))
+	}
+	w.db.MustExec(`alter table prescient.schedule drop constraint schedule_exclude, drop constraint schedule_id`)
+	w.db.MustExec(`update prescient.schedule set exclude = array['sat', null] where id = 'a-null'`)
+	w.db.MustExec(`update prescient.schedule set id = E'b-line\n' where id = 'b-line'`)
+	w.db.MustExec(`update prescient.future_job set entity_key = E'b-line\n' where entity_key = 'b-line'`)
+	if result := w.run(slot(1)); result.Failed != 2 || result.Rescheduled != 2 {
+		t.Errorf("%+v", result)
+	}
+	published := map[string]int{}
+	for _, e := range w.published() {
+		published[e.Subject]++
+	}
+	if diff := cmp.Diff(map[string]int{"c-good": 3, "d-good": 3}, published); diff != "" {
+		t.Error(diff)
+	}
+	for id, want := range map[string]string{
+		"a-null": "cannot convert nil to string", "b-line\n": "subject: must not contain a control character",
+	} {
+		var text string
+		err := w.db.Get(&text, "select coalesce(last_error, '') from prescient.future_job where entity_key = $1", id)
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%q: %s, %v", id, text, err)
+		}
+	}
+}
+
 func TestARowThatStandsForNoSchedulePublishesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -42,7 +42,11 @@ begin
     into name, given, rule, hint
     from (
         values
-            (1, 'id', id, octet_length(id) between 1 and 200, 'have 1 to 200 bytes', 'Choose a name for the schedule, such as report-42.'),
+            (1, 'id', id,
+                octet_length(id) between 1 and 200 and id not in ('.', '..')
+                    and id !~ '^\s|\s$|[\u0001-\u001f\u007f-\u009f\ufdd0-\ufdef\ufffe\uffff]',
+                'have 1 to 200 bytes of printable text, without a space at its ends, and not be . or ..',
+                'Choose a name for the schedule, such as report-42.'),
             (2, 'crontab', crontab,
                 octet_length(crontab) <= 2000 and crontab ~ '^\s*((CRON_)?TZ=\S+\s+)?(@\S.*|\S+(\s+\S+){4}\s*)$',
                 'have five fields, or a name with @, in at most 2000 bytes', 'Write it such as 0 9 * * mon-fri, @hourly or @every 90m.'),
@@ -72,14 +76,19 @@ begin
             (16, 'text', text, text is null or notify is not null, 'stand beside notify', 'Leave it out, or give a receiver, too.'),
             (17, 'text', text, coalesce(octet_length(text) <= 10000, true), 'have at most 10000 bytes', 'Shorten the message.'),
             (18, 'misfire', misfire, misfire in ('all', 'latest', 'skip') and misfire is not null, 'be all, latest or skip', 'Leave it out for all.'),
-            (19, 'deadline', deadline::text, coalesce(deadline > interval '0', true), 'be positive', 'Leave it out if no event is too late.'),
+            (19, 'deadline', deadline::text, coalesce(deadline between interval '1 second' and interval '100 years', true),
+                'be from 1 second to 100 years', 'Leave it out if no event is too late.'),
             (20, 'spread', spread::text, coalesce(spread between interval '0' and interval '24 hours', false), 'be from 0 to 24 hours',
                 'Leave it out for no spread.'),
             (21, 'starts_at', starts_at::text, coalesce(starts_at <@ era, true), 'be from 1970 to 9999', 'Leave it out for no beginning.'),
             (22, 'ends_at', ends_at::text, coalesce(ends_at <@ era, true), 'be from 1970 to 9999', 'Leave it out for no end.'),
             (23, 'max_runs', max_runs::text, coalesce(max_runs > 0, true), 'be positive', 'Leave it out for no limit.'),
             (24, 'exclude', exclude::text, coalesce(octet_length(array_to_string(exclude, '')) <= 200000, true),
-                'have at most 200000 bytes', 'Exclude weekdays or ranges of days instead of single instants.')
+                'have at most 200000 bytes', 'Exclude weekdays or ranges of days instead of single instants.'),
+            (25, 'exclude', exclude::text,
+                case when array_ndims(exclude) = 1 and array_lower(exclude, 1) = 1 then array_position(exclude, null) is null
+                    else coalesce(exclude = '{}', true) end,
+                'be one list without nulls', 'Write it such as array[''sat,sun'', ''2036-12-25''].')
     ) as c (place, name, value, fine, rule, hint)
     where c.fine is not true
     order by c.place

@@ -484,9 +484,12 @@ create table prescient.schedule (
     -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
 
-    constraint schedule_id check (octet_length(id) between 1 and 200),
+    -- Also keeps out what no subject of an event may have.
+    constraint schedule_id check (
+        octet_length(id) between 1 and 200 and id !~ '^\s|\s$|[\u0001-\u001f\u007f-\u009f\ufdd0-\ufdef\ufffe\uffff]'
+    ),
     constraint schedule_misfire check (misfire in ('all', 'latest', 'skip')),
-    constraint schedule_deadline check (deadline > interval '0'),
+    constraint schedule_deadline check (deadline > interval '0' and isfinite(deadline)),
     constraint schedule_spread check (spread between interval '0' and interval '24 hours'),
     -- Also keeps out the infinities, which the driver cannot scan.
     constraint schedule_anchor check (
@@ -500,7 +503,12 @@ create table prescient.schedule (
         ends_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
     ),
     constraint schedule_max_runs check (max_runs > 0),
-    constraint schedule_exclude check (octet_length(array_to_string(exclude, '')) <= 200000),
+    -- The driver scans one list without nulls.
+    constraint schedule_exclude check (
+        octet_length(array_to_string(exclude, '')) <= 200000
+        and case when array_ndims(exclude) = 1 and array_lower(exclude, 1) = 1 then array_position(exclude, null) is null
+            else exclude = '{}' end
+    ),
     constraint schedule_sql check (octet_length(sql) <= 100000),
     constraint schedule_act check (num_nonnulls(sql, job_exec, notify) <= 1),
     constraint schedule_notify check (notify ~ '^[a-z0-9_-]{1,63}$'),
