@@ -188,6 +188,34 @@ func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
 	}
 }
 
+// Go refuses a fraction, and would then refuse each change of the schedule.
+func TestSQLRoundsBoundsUpToWholeSeconds(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const args = `'sale', '@every 1h', starts_at => '2030-03-02 00:00:00.25+00', ends_at => '2030-04-01 00:00:00.000001+00'`
+	for _, want := range []string{"created", "unchanged"} {
+		if action := w.set(args); action != want {
+			t.Errorf("it was %s, want %s", action, want)
+		}
+	}
+	s := w.get("sale")
+	start, end := time.Date(2030, time.March, 2, 0, 0, 1, 0, time.UTC), time.Date(2030, time.April, 1, 0, 0, 1, 0, time.UTC)
+	if !s.Start.Equal(start) || !s.End.Equal(end) || !s.Anchor.Equal(start) {
+		t.Errorf("from %s to %s, anchor %s", s.Start, s.End, s.Anchor)
+	}
+	if _, err := w.store.Pause(t.Context(), w.db, "sale", schedule.AnyVersion); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.store.Resume(t.Context(), w.db, "sale", schedule.AnyVersion); err != nil {
+		t.Error(err)
+	}
+	spec := w.get("sale").Spec
+	spec.Payload = []byte("1")
+	if done, err := w.store.Apply(t.Context(), w.db, given(spec), schedule.ApplyOptions{}); err != nil || done.Updated != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
 // Go and SQL may change one schedule in turn.
 func TestGoChangesAScheduleOfSQLAndSQLOneOfGo(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,9 @@ begin
             using errcode = case wrong.given when 'null' then 'null_value_not_allowed' else 'invalid_parameter_value' end,
                 hint = wrong.hint;
     end if;
+    -- Instants are whole seconds, and so are the bounds of a schedule of Go. Rounded up, a bound leaves in the same instants.
+    starts_at := date_trunc('second', starts_at + interval '999999 microseconds');
+    ends_at := date_trunc('second', ends_at + interval '999999 microseconds');
     -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
     insert into prescient.schedule as s (
         id, crontab, timezone, payload, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude, paused, anchor
