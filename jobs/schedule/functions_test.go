@@ -216,6 +216,36 @@ func TestSQLRoundsBoundsUpToWholeSeconds(t *testing.T) {
 	}
 }
 
+// As in Go: see TestWithoutALimitNoRunsAreCountedAndALaterLimitBeginsAnew.
+func TestSQLCountsNoRunsWithoutALimitAndALaterLimitBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ limit, paused string }{
+		"waiting": {"max_runs => 1000", "paused => false"}, "paused": {"max_runs => 1000", "paused => true"},
+		"ended": {"max_runs => 1", "paused => false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.set(`'a', '* * * * *', ` + test.limit)
+			w.runNext("a")
+			runs := w.get("a").Runs
+			w.set(`'a', '* * * * *', payload => '1', ` + test.limit + ", " + test.paused)
+			if s := w.get("a"); s.Runs == 0 || s.Runs != runs {
+				t.Errorf("%d runs, %d before", s.Runs, runs)
+			}
+			w.set(`'a', '* * * * *', ` + test.paused)
+			if s := w.get("a"); s.Runs != 0 || s.Last.IsZero() {
+				t.Errorf("%d runs without a limit, last %s", s.Runs, s.Last)
+			}
+			w.set(`'a', '* * * * *', ` + test.limit)
+			w.set(`'a', '* * * * *', paused => false, ` + test.limit)
+			if s := w.get("a"); s.Runs != 0 || s.State != schedule.Active {
+				t.Errorf("%d runs of a limit that is new, %s", s.Runs, s.State)
+			}
+		})
+	}
+}
+
 // Go and SQL may change one schedule in turn.
 func TestGoChangesAScheduleOfSQLAndSQLOneOfGo(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,6 @@
 -- Lets the row of a locked schedule wait for its first instant from now on, or ends the row if the schedule is paused.
--- The row keeps what the one before it knew: the last published instant, and how many there were.
+-- The row keeps what the one before it knew: the last published instant and, if the schedule has max_runs, how many there
+-- were.
 -- Called by set_schedule and pause_schedule.
 create or replace function prescient.wait_for_schedule(schedule text, paused boolean)
 returns void
@@ -21,6 +22,12 @@ begin
         and f.entity_key = schedule
         and f.item_key = ''
     for update;
+    if exists (select from prescient.schedule s where s.id = schedule and s.max_runs is null) then
+        known := known - 'runs'; -- they are counted only while there is a limit
+        update prescient.schedule_state d
+        set runs = 0
+        where d.id = schedule and d.runs > 0;
+    end if;
     if paused then
         if known is not null then
             insert into prescient.schedule_state as d (id, dropped, runs, last_at)
