@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // set calls set_schedule, and returns what it did.
@@ -153,6 +154,13 @@ func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
 		`'a', '* * * *'`:              `crontab is '* * * *'; it must have five fields`,
 		`'a', '@hourly', timezone => 'Europe/Berl'`:                   `timezone is 'Europe/Berl'; it must be a time zone that the server knows`,
 		`'a', '@hourly', timezone => null`:                            `timezone is null; it must be a time zone that the server knows`,
+		`'a', '@hourly', timezone => 'utc'`:                           `timezone is 'utc'; it must be a time zone that the server knows, by its exact name`,
+		`'a', '@hourly', timezone => 'europe/berlin'`:                 `timezone is 'europe/berlin'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'posix/Europe/Berlin'`:           `timezone is 'posix/Europe/Berlin'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'PST'`:                           `timezone is 'PST'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'UTC+3'`:                         `timezone is 'UTC+3'; it must be a time zone`,
+		`'a', '@hourly', timezone => '5'`:                             `timezone is '5'; it must be a time zone`,
+		`'a', '@hourly', timezone => $$interval 'soon'$$`:             `timezone is 'interval ''soon`,
 		`'a', '@hourly', misfire => 'never'`:                          `misfire is 'never'; it must be all, latest or skip`,
 		`'a', '@hourly', misfire => null`:                             `misfire is null; it must be all, latest or skip`,
 		`'a', '@hourly', spread => '-1 hour'`:                         `spread is '-01:00:00'; it must be from 0 to 24 hours`,
@@ -185,6 +193,32 @@ func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
 	}
 	if s := w.get("a"); s.Version != 1 || s.Crontab != "@hourly" {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestSQLTakesATimeZoneByItsNameAndKeepsThatOfTheCaller(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var zones []string
+	err := w.db.Select(&zones, `
+		select name from pg_timezone_names where name in ('UTC', 'Europe/Berlin', 'Etc/GMT+3', 'EST5EDT', 'GMT0', 'America/Argentina/Buenos_Aires')`)
+	if err != nil || len(zones) < 3 {
+		t.Fatal(zones, err)
+	}
+	for _, zone := range zones {
+		var of string
+		tx := w.db.MustBegin()
+		tx.MustExec("set local timezone = 'Asia/Tokyo'")
+		_, err := tx.Exec("select prescient.set_schedule('a', '@hourly', timezone => $1)", zone)
+		if err == nil {
+			err = tx.Get(&of, "show timezone")
+		}
+		if err := errors.Join(err, tx.Commit()); err != nil || of != "Asia/Tokyo" {
+			t.Errorf("%s: the zone of the caller is %s, %v", zone, of, err)
+		}
+		if _, err := schedule.Preview(w.get("a").Spec, grid.Default, noon, noon); err != nil {
+			t.Errorf("%s: %v", zone, err)
+		}
 	}
 }
 

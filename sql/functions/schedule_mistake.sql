@@ -30,12 +30,22 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     era constant tstzrange := tstzrange('1970-01-01 00:00:00+00', '9999-12-31 00:00:00+00', '[]');
-    zone_is_known boolean := timezone is not null;
+    zone_of_caller constant text := current_setting('timezone');
+    zone_is_known boolean := timezone = '';
     refusing text := prescient.refusing_login(role);
 begin
+    -- A run knows a zone by its exact name alone. The server takes utc or europe/berlin too, but then shows the exact name.
+    -- It also takes rules such as UTC+3, and shows these in capitals. To look up a name among all names takes long, so that is
+    -- done only for capitals with digits.
     begin
-        perform now() at time zone timezone where timezone <> '';
-    exception when invalid_parameter_value then
+        if timezone <> '' then
+            perform set_config('timezone', timezone, true);
+            zone_is_known := current_setting('timezone') = timezone
+                and timezone !~ '^(posix|right)/|^(localtime|posixrules)$'
+                and (timezone ~ '[a-z]' or timezone !~ '[0-9]' or exists (select from pg_timezone_names n where n.name = timezone));
+            perform set_config('timezone', zone_of_caller, true);
+        end if;
+    exception when data_exception then
         zone_is_known := false;
     end;
     select c.name, case when c.value is null then 'null' else quote_literal(left(c.value, 100)) end, c.rule, c.hint
@@ -50,7 +60,7 @@ begin
             (2, 'crontab', crontab,
                 octet_length(crontab) <= 2000 and crontab ~ '^\s*((CRON_)?TZ=\S+\s+)?(@\S.*|\S+(\s+\S+){4}\s*)$',
                 'have five fields, or a name with @, in at most 2000 bytes', 'Write it such as 0 9 * * mon-fri, @hourly or @every 90m.'),
-            (3, 'timezone', timezone, zone_is_known and octet_length(timezone) <= 2000, 'be a time zone that the server knows',
+            (3, 'timezone', timezone, zone_is_known and octet_length(timezone) <= 2000, 'be a time zone that the server knows, by its exact name',
                 'Write it such as Europe/Berlin. The view pg_timezone_names has the names. Leave it out for UTC.'),
             (4, 'sql', sql, coalesce(octet_length(sql) between 1 and 100000, true), 'have 1 to 100000 bytes',
                 'Put a large statement into a function, and call that.'),
