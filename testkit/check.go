@@ -3,14 +3,18 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -40,7 +44,8 @@ func Check(t testing.TB, registry *jobs.Registry, row jobs.FutureJob) Checked {
 }
 
 // CheckTx is Check for a job that writes through a transaction. The test commits it or rolls it
-// back.
+// back. As in a run, a check that returns no error has one if it ended the transaction, or went on
+// after an error of it.
 func CheckTx(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, row jobs.FutureJob) Checked {
 	t.Helper()
 	return CheckBatch(t, registry, tx, []jobs.FutureJob{row})[0]
@@ -89,6 +94,14 @@ func call(t testing.TB, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob
 	if len(rows) == 0 {
 		return nil
 	}
+	var number string // of the transaction
+	records := def.InTx() && tx.Tx != nil
+	if records {
+		var err error
+		if number, err = numberOf(t.Context(), tx); err != nil {
+			t.Fatalf("job %s needs a transaction that can go on: %v", def.Name, err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), def.Timeout)
 	defer cancel()
 	results, err := def.Call(ctx, tx, slices.Clone(rows))
@@ -96,10 +109,35 @@ func call(t testing.TB, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob
 		t.Fatalf("the check of job %s went on after its timeout of %s and returned no error: "+
 			"let it end with its context, and return an error", def.Name, def.Timeout)
 	}
+	if err == nil && records {
+		err = recordable(t.Context(), tx, number)
+	}
 	if err != nil {
 		results = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
 	}
 	return results
+}
+
+// recordable returns why a run could record nothing in the transaction of a check, as a run says it. number is that of
+// the transaction when the check began.
+func recordable(ctx context.Context, tx *sqlx.Tx, number string) error {
+	switch now, err := numberOf(ctx, tx); {
+	case errors.Is(err, sql.ErrTxDone), err == nil && now != number:
+		return errors.New("the check ended its transaction itself: it must return instead")
+	case pg.HasState(err, pqerror.InFailedSQLTransaction):
+		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
+	case err != nil:
+		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it: %w", err)
+	}
+	return nil
+}
+
+// numberOf returns the number of a transaction.
+func numberOf(ctx context.Context, tx *sqlx.Tx) (number string, err error) {
+	if err = tx.GetContext(ctx, &number, "select pg_current_xact_id()::text"); err != nil {
+		return "", fmt.Errorf("read the number of the transaction: %w", err)
+	}
+	return number, nil
 }
 
 func moment(row jobs.FutureJob) guard.Moment {

@@ -97,13 +97,13 @@ func (e *events) PublishTx(ctx context.Context, tx *sqlx.Tx, batch []event.Event
 			return fmt.Errorf("event %s: %w", one.ID, err)
 		}
 	}
-	p := published{events: slices.Clone(batch)}
-	if err := tx.GetContext(ctx, &p.transaction, "select pg_current_xact_id()::text"); err != nil {
-		return fmt.Errorf("read the number of the transaction: %w", err)
+	number, err := numberOf(ctx, tx)
+	if err != nil {
+		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open = append(e.open, p)
+	e.open = append(e.open, published{transaction: number, events: slices.Clone(batch)})
 	return nil
 }
 

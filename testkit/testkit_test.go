@@ -268,6 +268,65 @@ func TestABatchIsCalledWithTheRowsThatAreToBeChecked(t *testing.T) {
 	}
 }
 
+// Otherwise a test passes, and in production the row is tried until it has failed.
+func TestACheckWhoseTransactionCannotBeRecordedFails(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{})
+	for name, test := range map[string]struct {
+		do   func(ctx context.Context, tx *sqlx.Tx) error
+		want string // empty: it does not fail
+	}{
+		"after an error of a statement": {
+			func(ctx context.Context, tx *sqlx.Tx) error {
+				_, _ = tx.ExecContext(ctx, "select 1 / 0")
+				return nil
+			},
+			"the check went on after an error of its transaction",
+		},
+		"after an error of a savepoint": {
+			func(ctx context.Context, tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, "savepoint s")
+				_, _ = tx.ExecContext(ctx, "select 1 / 0")
+				_, back := tx.ExecContext(ctx, "rollback to savepoint s")
+				return errors.Join(err, back)
+			},
+			"",
+		},
+		"committed": {
+			func(_ context.Context, tx *sqlx.Tx) error { return tx.Commit() },
+			"the check ended its transaction itself: it must return instead",
+		},
+		"committed by a statement": {
+			func(ctx context.Context, tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, "commit")
+				return err
+			},
+			"the check ended its transaction itself: it must return instead",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := jobs.NewRegistry()
+			r.Register("row", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				return nil, test.do(ctx, tx)
+			}))
+			r.Register("batch", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return make([]jobs.Result, len(batch)), test.do(ctx, tx)
+			}))
+			for _, rows := range [][]jobs.FutureJob{{{JobExec: "row"}}, {{JobExec: "batch"}, {JobExec: "batch", EntityKey: "2"}}} {
+				tx := kit.DB.MustBegin()
+				for _, got := range testkit.CheckBatch(t, r, tx, rows) {
+					done := got.Err == nil && got.Outcome == jobs.OutcomeDone
+					if done != (test.want == "") || !done && (!strings.Contains(fmt.Sprint(got.Err), test.want) || got.Slot.IsZero()) {
+						t.Errorf("%s: %+v", rows[0].JobExec, got)
+					}
+				}
+				_ = tx.Rollback()
+			}
+		})
+	}
+}
+
 func TestACheckThatCannotBeCalledAloneIsAMistakeOfTheTest(t *testing.T) {
 	t.Parallel()
 	r := registry()
