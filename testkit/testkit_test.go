@@ -355,13 +355,19 @@ func TestACheckThatReturnsAfterItsTimeoutAsIfNothingWereWrongIsFoundOut(t *testi
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}), jobs.Timeout(time.Millisecond))
+	r.Register("cut short with a result", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (jobs.Result, error) {
+		<-ctx.Done()
+		return jobs.Result{Err: ctx.Err()}, nil
+	}), jobs.Timeout(time.Millisecond))
 	rec := &recorder{TB: t}
 	rec.run(func() { testkit.Check(rec, r, jobs.FutureJob{JobExec: "deaf"}) })
 	if want := "the check of job deaf went on after its timeout of 1ms and returned no error"; !strings.Contains(rec.text, want) {
 		t.Errorf("it fails with %q, want %q", rec.text, want)
 	}
-	if checked := testkit.Check(t, r, jobs.FutureJob{JobExec: "cut short"}); !errors.Is(checked.Err, context.DeadlineExceeded) {
-		t.Errorf("%+v", checked)
+	for _, job := range []string{"cut short", "cut short with a result"} {
+		if checked := testkit.Check(t, r, jobs.FutureJob{JobExec: job}); !errors.Is(checked.Err, context.DeadlineExceeded) {
+			t.Errorf("%s: %+v", job, checked)
+		}
 	}
 }
 
