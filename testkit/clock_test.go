@@ -52,3 +52,24 @@ func TestSQLTellsTheTimeOfTheKit(t *testing.T) {
 		}
 	}
 }
+
+// The record of a check resets all settings of its session, and the next check of the job may follow it there.
+func TestEachCheckHasTheClockOfTheKit(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the kit makes no now() there")
+	registry := jobs.NewRegistry()
+	registry.Register("order.late", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, "select prescient.enqueue('order.remind', 'orders', $1, check_at => now())", job.EntityKey)
+		return nil, err
+	}), jobs.Concurrency(1))
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	keys := []string{"41", "42", "43"}
+	for _, key := range keys {
+		kit.Enqueue(jobs.Request{JobExec: "order.late", EntityName: "orders", EntityKey: key}, kit.Now())
+	}
+	slot := kit.Waiting()[0].NextCheckAt
+	kit.Run(slot)
+	for _, key := range keys {
+		kit.RequireWaiting(jobs.Key{JobExec: "order.remind", EntityName: "orders", EntityKey: key}, slot.Add(15*time.Minute))
+	}
+}

@@ -38,8 +38,9 @@ type Config struct {
 	// Width is the width of the slots. Defaults to 15 minutes.
 	Width time.Duration
 	// DB is a database that belongs to the test. New creates prescient's schema in it if it is
-	// missing. Its SQL has the clock of the server. Defaults to a new database, which is dropped at
-	// the end of the test.
+	// missing. Its SQL has the clock of the server, but prescient's functions and triggers have that of
+	// the kit in checks with a transaction. Defaults to a new database, which is dropped at the end of
+	// the test.
 	DB pgsql.Pool
 	// Schema holds the tables of prescient. Defaults to "prescient".
 	Schema string

@@ -54,6 +54,12 @@ func NameActor(job string) string {
 	return "set local prescient_caller.actor = " + pq.QuoteLiteral(Actor(job))
 }
 
+// SetClock sets the clock that slots are compared with for the SQL of the transaction, such as prescient.enqueue and the
+// triggers of rules.
+func SetClock(now time.Time) string {
+	return "set local prescient_caller.clock = " + pq.QuoteLiteral(now.UTC().Format(time.RFC3339Nano))
+}
+
 // nameNone ends what NameActor has set.
 const nameNone = "set local prescient_caller.actor to default"
 

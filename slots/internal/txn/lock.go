@@ -87,6 +87,7 @@ func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pg.Message {
 	m.Do(c.Settings(u.MayTake(c.Grace), db.LockTimeout))
 	m.Do(record.NameSession(c.claim.Token))
 	m.Do(record.NameActor(u.Def.Name))
+	c.setClock(&m, u)
 	c.askRole(&m, tx, u)
 	m.Add(pg.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
 	return &m
@@ -99,9 +100,18 @@ func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration
 	values := pg.Composite{c.Records.Session.Slot, u.Number, u.Rows[0].ID, patient}
 	values = append(values, record.OfRow(c.claim.Token, wait, u.MayTake(c.Grace))...)
 	values = append(values, record.Actor(u.Def.Name))
+	c.setClock(&m, u)
 	c.askRole(&m, tx, u)
 	m.Add(pg.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
 	return &m
+}
+
+// setClock gives a replayed clock to the SQL of a check. A session that had it has lost it with the Forget of the check
+// before it in the chain. The role of a pool of the application may not set it.
+func (c *Checker) setClock(m *pg.Message, u *unit.Unit) {
+	if now, replayed := c.Records.Session.Clock().(time.Time); replayed && u.Def.DB == nil {
+		m.Do(record.SetClock(now))
+	}
 }
 
 // askRole reads the role of a connection of the job's own pool.
