@@ -48,7 +48,6 @@ func (k *Kit) Rules(path string) {
 		k.t.Fatalf("%s: %v", path, err)
 	}
 	k.must(k.replay.Learn(k.t.Context()))
-	k.Runner = k.replay.Runner
 }
 
 // learnRules lets runs know the rules of the database, unless the registry of the test does

@@ -261,6 +261,18 @@ func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
 	}
 }
 
+func TestARunOfTheKitKnowsTheRulesThatASubtestHasApplied(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	t.Run("apply", func(t *testing.T) { kit.For(t).Rules(rulesFile(t, cases)) })
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(5 * day)
+	if diff := cmp.Diff([]string{"case.late 1 01-08 09:00"}, fired(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A run resets the settings of a session whose transaction it has rolled back.
 func TestEachSessionKnowsTheClockAfterACheckHasFailed(t *testing.T) {
 	t.Parallel()

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -93,6 +95,43 @@ func TestRunningAllEndsWhenOnlyPeriodicFunctionsWait(t *testing.T) {
 	kit.RequireWaiting(jobs.PeriodicKey("report.daily"), testkit.Start().Add(4*day))
 	if results := kit.RunAll(); len(results) != 0 {
 		t.Errorf("once more: %v", results)
+	}
+}
+
+// A kit has one runner for all runs. In production each run has its own, which makes the row.
+func TestTheRowOfAPeriodicFunctionThatWasCancelledIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := jobs.NewRegistry()
+	var called []time.Time
+	r.Periodic("report.daily", "0 9 * * *", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		called = append(called, job.Instant)
+		return nil, nil
+	}))
+	kit := testkit.New(t, testkit.Config{Registry: r})
+	found, err := kit.Client.Cancel(t.Context(), jobs.OwnTx(kit.DB), jobs.PeriodicKey("report.daily"))
+	if !found || err != nil {
+		t.Fatal(found, err)
+	}
+	kit.RunFor(2 * day)
+	if diff := cmp.Diff([]time.Time{testkit.Start().Add(day), testkit.Start().Add(2 * day)}, called); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The clock of a kit stands still, so a run that waits until the next slot would wait for ever.
+func TestARowThatStaysLockedEndsTheTest(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	row := order("remind")
+	kit.Enqueue(row, kit.Now().Add(time.Minute))
+	tx := kit.DB.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	if found, err := kit.Client.Cancel(t.Context(), tx, row.Key()); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	got := fatal(t, kit, func(k *testkit.Kit) { k.RunFor(15 * time.Minute) })
+	if !strings.Contains(got, slots.ErrLocked.Error()) {
+		t.Errorf("it fails with %q, want %q", got, slots.ErrLocked)
 	}
 }
 

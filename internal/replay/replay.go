@@ -74,7 +74,9 @@ func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start tim
 // New is Open in an existing schema, for a caller with a database of its own. Close is then
 // optional.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
-	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pg.Sqlx(cfg.DB), cfg: cfg}
+	r = &Replay{
+		Clock: NewClock(cfg.Start), Schema: cfg.Schema, Runner: new(slots.Runner), db: pg.Sqlx(cfg.DB), cfg: cfg,
+	}
 	if r.Ledger, err = ledger.New(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
 		return nil, err
 	}
@@ -87,12 +89,17 @@ func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	return r, r.Learn(ctx)
 }
 
-// Learn replaces the Runner by one that knows the rules that were applied since it was made.
-func (r *Replay) Learn(ctx context.Context) (err error) {
-	r.Runner, err = slots.NewRunner(ctx, slots.Config{
+// Learn lets the Runner know the rules that were applied since it was made. No run may be under way.
+func (r *Replay) Learn(ctx context.Context) error {
+	made, err := slots.NewRunner(ctx, slots.Config{
 		DB: r.cfg.DB, Schema: r.cfg.Schema, Registry: r.cfg.Registry, Name: "replay", Now: r.Now, Logger: r.cfg.Logger,
+		LeaveLocked: true, // otherwise a run waits until the clock has moved on
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	*r.Runner = *made // callers keep the one that they have
+	return nil
 }
 
 // Run runs the slot at the clock's instant.
