@@ -93,7 +93,10 @@ func (f *forecast) row(d decider, r row, what decision) {
 	}
 	maps.Copy(leftOut, f.named(what.leftOut))
 	fires := map[int]time.Time{}
-	if waits := what.fate != leave || r.waits; waits && !r.paused { // nothing says when a pause ends
+	switch waits := what.fate != leave || r.waits; {
+	case !waits:
+		maps.Copy(leftOut, d.passed(r))
+	case !r.paused: // nothing says when a pause ends
 		var is rule.Decision
 		is, slot = d.next(r, memory, slot)
 		for _, o := range is.Due {
@@ -137,6 +140,17 @@ func (f *forecast) named(names []string) map[int]bool {
 	for _, name := range names {
 		step, _ := rule.ParseRepetition(name)
 		if i := slices.IndexFunc(f.rule.Rule.Steps, func(s rule.Step) bool { return s.Name == step }); i >= 0 {
+			steps[i] = true
+		}
+	}
+	return steps
+}
+
+// passed returns the indexes of the steps that have passed for a row. If the row does not wait, they do not fire.
+func (d decider) passed(r row) map[int]bool {
+	timing, steps := d.Timing.For(r.held, r.pauses), map[int]bool{}
+	for i := range d.Rule.Steps {
+		if last, _, err := timing.Around(i, r.since, d.first.Add(-time.Microsecond)); err == nil && last.Number > 0 {
 			steps[i] = true
 		}
 	}

@@ -63,6 +63,52 @@ func TestAPlanSaysForWhichRowsEachStepWillFireInWhichSlot(t *testing.T) {
 	}
 }
 
+// Another overdue lets apply look at no row.
+func TestAForecastLeavesTheRowsThatAnApplyDoesNotLookAt(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`insert into shop.orders (id, placed_at) select n, ` + at("01 11:00") + ` from generate_series(1, 3) n`)
+	const step = `{after: 1d, event: soon}`
+	s.apply(stepped(step, "skip"))
+	s.exec(`insert into shop.orders (id, placed_at) values (4, ` + at("04 11:00") + `)`)
+	plan := s.plan(stepped(step, "fire"))
+	if got, want := forecast(plan), "soon 05T11:00:1 of 4, fired 0, left out 3"; got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+	waiting := s.waiting()
+	if p := s.apply(stepped(step, "fire")).Rules[0]; p.Begin+p.Retimed != 0 || s.waiting() != waiting {
+		t.Errorf("applied %+v: %s wait, and %s before", p, s.waiting(), waiting)
+	}
+}
+
+// The check of a row that waits remembers what was left out. Nothing remembers it of a row without a later step.
+func TestWhatSkipHasLeftOutOfARowThatWaitsNeverFires(t *testing.T) {
+	t.Parallel()
+	const a, y, z = `{after: 1d, event: a}`, `, {after: 10d, event: y}`, `, {after: 20d, event: z}`
+	for name, test := range map[string]struct{ first, then, want string }{
+		"it waits": {
+			a + y, a + y + z,
+			"a of , fired 0, left out 1\ny 11T11:00:1 of 1, fired 0, left out 0\nz 21T11:00:1 of 1, fired 0, left out 0",
+		},
+		"no step is left": {a, a + y, "a 04T12:15:1 of 1, fired 0, left out 0\ny 11T11:00:1 of 1, fired 0, left out 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec(`insert into shop.orders (id, placed_at) values (1, ` + at("01 11:00") + `)`)
+			const want = "of a row that waits for a later step, they never fire for that start of the clock. " +
+				"About any other row, overdue decides again when an apply looks at it"
+			if got := strings.Join(s.plan(stepped(test.first, "skip")).Rules[0].Warnings, "\n"); !strings.HasSuffix(got, want) {
+				t.Errorf("the plan warns: %s", got)
+			}
+			s.apply(stepped(test.first, "skip"))
+			if got := forecast(s.plan(stepped(test.then, "last"))); got != test.want {
+				t.Errorf("\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestAForecastCountsTheNextTimeOfAStepThatRepeats(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -288,6 +288,9 @@ func (s *Store) count(ctx context.Context, p *RulePlan, also func(page)) error {
 			return err
 		}
 		p.count(next)
+		if !p.walks {
+			next.leaveAll()
+		}
 		also(next)
 		if w.after = next.last; next.end {
 			break

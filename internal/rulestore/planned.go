@@ -200,8 +200,9 @@ func (p *RulePlan) reset() {
 func (p *RulePlan) close() {
 	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
 	if p.Overdue > 0 && p.rule.Rule.Overdue.Policy == rule.OverdueSkip {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: they never "+
-			"fire for that start of the clock, also if another file is applied later", spoken.Count(p.Overdue, "row", "rows")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("overdue: skip leaves out the steps that have passed of %s: of a row "+
+			"that waits for a later step, they never fire for that start of the clock. About any other row, overdue decides "+
+			"again when an apply looks at it", spoken.Count(p.Overdue, "row", "rows")))
 	}
 	p.Unknown, p.Names = p.names.Rows(), p.names.Most()
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {

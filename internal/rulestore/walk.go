@@ -105,6 +105,13 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	return p, rows.Err()
 }
 
+// leaveAll leaves all rows as they are.
+func (p *page) leaveAll() {
+	for i := range p.decided {
+		p.decided[i] = decision{fate: leave}
+	}
+}
+
 // checkDelays returns a Problem if a delay that the data of a row hold is too long.
 func (w *walk) checkDelays(r row) error {
 	if len(r.held) == 0 || !r.counts {
