@@ -117,3 +117,43 @@ close: fired 1 recorded 1 met 3 open 1 done now 0 again 0, lacks `,
 		})
 	}
 }
+
+// The table does not tell that its clocks have moved, and what followed.
+func TestATestOfARuleThatIsAppliedCountsWhatFollowedClocksThatHaveMoved(t *testing.T) {
+	t.Parallel()
+	const file = `rules:
+  - name: mail.silent
+    table: public.mailbox
+    key: id
+    since: fetched_at
+    done: closed_at
+    recovered: {event: mail.works}
+    met: {event: mail.closed}
+    steps: [{after: 1h, event: silent}]
+`
+	const want = `silent: fired 2 recorded 2 met 1 open 2 done now 0 again 0, lacks 
+recovered: fired 2 recorded 2 met 1 open 2 done now 0 again 0, lacks 
+met: fired 1 recorded 1 met 0 open 2 done now 0 again 0, lacks `
+	for _, of := range []string{"timestamptz", "timestamp"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			start := time.Date(2026, time.March, 2, 8, 0, 0, 0, time.UTC)
+			kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+			kit.DB.MustExec("create table mailbox (id bigint primary key, fetched_at " + of + ", closed_at timestamptz)")
+			path := rulesFile(t, file)
+			kit.Rules(path)
+			kit.DB.MustExec("insert into mailbox values (1, $1), (2, $1)", start)
+			kit.RunFor(30 * time.Minute)
+			kit.DB.MustExec("update mailbox set closed_at = $1 where id = 2", kit.Now()) // in time
+			kit.RunFor(90 * time.Minute)                                                 // row 1 is silent at 9
+			kit.DB.MustExec("update mailbox set fetched_at = $1 where id = 1", kit.Now())
+			kit.RunFor(2 * time.Hour) // and again at 11
+			kit.DB.MustExec("update mailbox set fetched_at = $1, closed_at = null", kit.Now())
+			kit.RunFor(30 * time.Minute)
+			report, got := tested(t, kit, path, start)
+			if got != want || report.Rows != 5 {
+				t.Errorf("of %d rows\n%s\nwant\n%s", report.Rows, got, want)
+			}
+		})
+	}
+}

@@ -193,16 +193,33 @@ func (r *record) ended(key string, leftOut []string) {
 	})
 }
 
-// gone counts the steps that have fired for rows that the table does not have any more, and for clocks that have moved
-// since.
+// gone counts what is recorded of rows that the table does not have any more, and of clocks that have moved since: the
+// steps that have fired, what followed, and the steps that were met because Rule.Met followed.
 func (t *test) gone() {
+	rows, steps := map[start]bool{}, t.tallies[:len(t.rule.Rule.Steps)]
+	named := slices.ContainsFunc(steps, func(s *tally) bool { return s.Name == rule.MetStep })
 	for of, fired := range t.record.fired {
-		t.rows++
-		for i, s := range t.rule.Rule.Steps {
-			if was, found := fired.steps[s.Name]; found {
-				t.tallies[i].month(fired.since).add(was.times, true)
-				t.fire(t.tallies[i], Fired{Key: of.key, Due: was.at, Slot: t.cfg.Grid.Floor(was.at).UTC(), Number: 1, index: i})
+		rows[startOf(of.key, fired.since, "")] = true // what Rule.Recovered tells of it may lack the value
+		_, inTime := fired.steps[rule.MetStep]
+		count := func(tally *tally, index int) {
+			was, found := fired.steps[tally.Name]
+			switch {
+			case found:
+				tally.month(fired.since).add(was.times, true)
+				t.fire(tally, Fired{Key: of.key, Due: was.at, Slot: t.cfg.Grid.Floor(was.at).UTC(), Number: 1, index: index})
+			case inTime && !named && t.record.knows(tally.Name):
+				tally.month(fired.since).Met++
 			}
 		}
+		for i, tally := range steps {
+			count(tally, i)
+		}
+		if t.over != nil {
+			count(t.over, len(steps))
+		}
+		if t.met != nil {
+			count(t.met, len(steps)+1)
+		}
 	}
+	t.rows += int64(len(rows))
 }

@@ -62,8 +62,9 @@ DONE NOW counts the rows that a condition of "done" ends now. The table does not
 fired or not, unless the history of a rule that is applied tells. The other numbers are exact. A step fires for a row
 that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
 
-A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. The test cannot
-see that a clock has moved. A rule with "met" has a line for the rows that were done before any step.
+A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. If the rule is
+applied, it also counts the clocks that have moved after a step: the table does not tell them. A rule with "met" has a
+line for the rows that were done before any step.
 
 Without --until, a row with a step before its "since" counts from that step on.
 
