@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -227,6 +229,26 @@ func TestATransactionThatEndsARowAfterItsSlotHasBegunIsTold(t *testing.T) {
 	kit.RunUntil(opened.Add(4*day + time.Hour))
 	if got := len(kit.Events()); got != 2 {
 		t.Errorf("%d events: %v", got, fired(kit))
+	}
+}
+
+// A row whose clock has ended is outside of a rule without where, too.
+func TestWhySaysThatTheClockOfARowMayHaveEnded(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, since: opened_at, done: closed_at, recovered: {event: over}, steps: [{after: 4h, event: late}]}]"))
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(5 * time.Hour)
+	kit.DB.MustExec("update cases set opened_at = null")
+	kit.RunFor(time.Hour)
+	timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.Key{JobExec: "r", EntityName: "cases", EntityKey: "1"})
+	if err != nil || len(timeline) == 0 {
+		t.Fatal(timeline, err)
+	}
+	got := timeline[len(timeline)-1].Sentence(kit.Now(), "prescient")
+	if want := ". Its row is outside of the rule: where is not true, or since is null"; !strings.Contains(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

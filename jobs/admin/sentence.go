@@ -123,7 +123,7 @@ func found(what string) string {
 	case "open":
 		return ". Its row is not done, and no step is left"
 	case "outside":
-		return ". Its row no longer matches where of the rule"
+		return ". Its row is outside of the rule: where is not true, or since is null"
 	case "the rule is removed":
 		return ". The rule is removed"
 	}

@@ -49,7 +49,7 @@ func TestTheEndOfARowOfARuleSaysWhatTheRuleFound(t *testing.T) {
 	for found, want := range map[string]string{
 		"":                             "",
 		"open":                         ". Its row is not done, and no step is left",
-		"outside":                      ". Its row no longer matches where of the rule",
+		"outside":                      ". Its row is outside of the rule: where is not true, or since is null",
 		"gone":                         ". Its row is gone",
 		"the rule is removed":          ". The rule is removed",
 		"done":                         ". Its row is done",
