@@ -366,15 +366,22 @@ func TestADelayOfARowMayStandForNever(t *testing.T) {
 func TestAPlanCountsTheRowsWhoseClockAnotherTableMayStart(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
-	s.exec(`create table shop.setting (channel text primary key, paid_at timestamptz);
-		insert into shop.setting values ('web', ` + at("04 11:00") + `), ('app', null);
-		insert into shop.orders (id, channel) values (1, 'web'), (2, 'app'), (3, 'none')`)
-	for since, want := range map[string]int64{
-		"(select t.paid_at from shop.setting t where t.channel = orders.channel)": 2, "placed_at": 0,
+	s.exec(`create table shop.payment (order_id bigint primary key, paid_at timestamptz);
+		insert into shop.payment values (1, ` + at("04 11:00") + `), (2, null);
+		insert into shop.orders (id) values (1), (2), (3)`)
+	const lookup = "since: (select p.paid_at from shop.payment p where p.order_id = orders.id)"
+	for since, want := range map[string]struct {
+		unstarted int64
+		rechecks  bool // the rows are looked at again and again
+	}{
+		lookup:             {2, true},
+		"since: placed_at": {0, true},
+		lookup + "\n    also: {table: shop.payment, key: order_id}":                  {2, false},
+		lookup + "\n    recheck: 1h\n    also: {table: shop.payment, key: order_id}": {2, true},
 	} {
-		p := s.plan(strings.Replace(unshipped, "since: placed_at", "since: "+since, 1)).Rules[0]
-		if p.Unstarted != want {
-			t.Errorf("since %s: planned %+v", since, p)
+		p := s.plan(strings.Replace(unshipped, "since: placed_at", since, 1)).Rules[0]
+		if p.Unstarted != want.unstarted || p.Rechecks() != want.rechecks {
+			t.Errorf("%s: planned %+v", since, p)
 		}
 	}
 }

@@ -69,8 +69,8 @@ type RulePlan struct {
 	// that the rule must say what happens to them.
 	Overdue int64 `json:"overdue"`
 	Refused bool  `json:"refused"` // the rule does not say what happens to the rows of Overdue
-	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
-	// Rule.Recheck, because another table may start their clock.
+	// Unstarted is the number of rows without an instant since which delays count. Another table may start their clock:
+	// they are looked at every Rule.Recheck, or else after a write to a table of Rule.Also.
 	Unstarted int64 `json:"unstarted"`
 	// Paused is the number of rows whose clocks stand still. What their steps will do is not known.
 	Paused int64 `json:"paused"`
@@ -129,6 +129,9 @@ type SlotCount struct {
 	// job it is an estimate. Null: it was not counted, for an Apply or after the first 100 slots.
 	Waiting *int64 `json:"waiting"`
 }
+
+// Rechecks reports whether the rows of Unstarted are looked at every Rule.Recheck.
+func (p RulePlan) Rechecks() bool { return p.rule.Rule.RecheckEvery() > 0 }
 
 // besideSlots is for how many slots of a rule Plan counts what waits in them already.
 const besideSlots = 100

@@ -177,9 +177,13 @@ func printRule(p *output.Printer, r rulestore.RulePlan, show bounds) error {
 				add(n.name, "%d", n.rows)
 			}
 		}
-		if r.Unstarted > 0 {
+		switch {
+		case r.Unstarted == 0:
+		case r.Rechecks():
 			add("no instant", "%d have no since, and are looked at in many slots until another table has one. "+
 				"Let where leave out those that never get one", r.Unstarted)
+		default:
+			add("no instant", "%d have no since, and wait for a write to a table of also", r.Unstarted)
 		}
 		if r.Paused > 0 {
 			add("paused", "%d have clocks that stand still. Their steps have no slot until they go on", r.Paused)
