@@ -115,6 +115,20 @@ func TestAnExpressionDoesNotDependOnTheSession(t *testing.T) {
 	}
 }
 
+func TestSubqueriesReturnsThoseThatAreInNoOther(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`coalesce((select max(a) from shop.p), ( with c as (select 1) select 1 ), b)`: {`select max(a) from shop.p`, `with c as (select 1) select 1 `},
+		`exists (select from shop.p p where p.id in (select 2))`:                      {`select from shop.p p where p.id in (select 2)`},
+		`select 1`:        {`select 1`},
+		`(a + (b)) > '('`: nil,
+	} {
+		if got := expr.Subqueries(text); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestBareReturnsNamesWithoutATable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

@@ -213,6 +213,30 @@ func Split(text string, anyOf bool) (parts []string) {
 // queries are the words with which a subquery begins.
 var queries = []string{"select", "with", "values", "table"}
 
+// Subqueries returns the subqueries of a text that are in no other one, in their order.
+func Subqueries(text string) (list []string) {
+	all, err := tokens(text)
+	if err != nil {
+		return nil
+	}
+	begins := func(i int) bool {
+		return i < len(all) && all[i].kind == sqltext.Word && slices.Contains(queries, all[i].text)
+	}
+	if begins(0) { // without parentheses
+		return []string{text}
+	}
+	for i := 0; i < len(all); i++ {
+		if open := all[i]; open.text == "(" && begins(i+1) {
+			from := all[i+1].from
+			for i++; all[i].depth > open.depth; {
+				i++
+			}
+			list = append(list, text[from:all[i].from])
+		}
+	}
+	return list
+}
+
 // Frozen returns a text such as 'today' that the server has read as an instant of now: it is in the text, and not in
 // the text as the server understood it. Empty: there is none.
 func Frozen(text, understood string) string {

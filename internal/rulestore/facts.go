@@ -352,21 +352,28 @@ func (u understood) alias() string {
 }
 
 // misread says that a subquery reads a column of its own tables where it means that of the row. columns are those of
-// the row that it reads. Empty: it does not.
+// the row that the expression reads. Empty: it does not.
 func (u understood) misread(text string, e expr.Expr, columns pq.Int64Array) string {
-	var column, does string
-	if len(columns) == 0 {
-		column, does = u.table.bare(text), "reads no column of the row"
+	column, does, otherwise := "", "reads no column of the row", ", or the name of the other table before it"
+	switch asked, is := expr.Subqueries(text), expr.Subqueries(e.SQL); {
+	case len(columns) == 0:
+		column = u.table.bare(text)
+	case len(asked) == len(is):
+		for i := range asked {
+			if column == "" && !expr.Names(is[i], u.alias()) {
+				column = u.table.bare(asked[i])
+			}
+		}
 	}
 	if column == "" {
 		column = expr.ComparedWithItself(e.SQL)
 		if _, err := u.table.column(column); err != nil {
 			return ""
 		}
-		does = "compares " + column + " with itself"
+		does, otherwise = "compares "+column+" with itself", ""
 	}
-	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s", does, column,
-		u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s%[4]s", does, column,
+		u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:], otherwise)
 }
 
 // bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.
