@@ -98,7 +98,10 @@ begin
             (25, 'exclude', exclude::text,
                 case when array_ndims(exclude) = 1 and array_lower(exclude, 1) = 1 then array_position(exclude, null) is null
                     else coalesce(exclude = '{}', true) end,
-                'be one list without nulls', 'Write it such as array[''sat,sun'', ''2036-12-25''].')
+                'be one list without nulls', 'Write it such as array[''sat,sun'', ''2036-12-25''].'),
+            (26, 'exclude', exclude::text, coalesce(cardinality(exclude) <= 100, true), 'have at most 100 patterns',
+                'Exclude weekdays or ranges of days instead of single instants.'),
+            (27, 'ends_at', ends_at::text, coalesce(starts_at < ends_at, true), 'be after starts_at', 'Leave it out for no end.')
     ) as c (place, name, value, fine, rule, hint)
     where c.fine is not true
     order by c.place
