@@ -15,6 +15,7 @@ const (
 	MaxBytes = 1 << 20
 	MaxDays  = 5000
 	maxSpan  = 366 // days of one event
+	maxYear  = 9999
 )
 
 // Day is a day of an event that takes all day.
@@ -236,14 +237,19 @@ func (e *event) days() (list []Day, err error) {
 
 // lastYear returns the last year in which the event begins. 0: it has no end.
 func (e *event) lastYear() int {
+	in := func(year int) time.Time { return e.first.AddDate(year-e.first.Year(), 0, 0) }
+	year := e.until.Year()
 	switch {
 	case e.count > 0:
-		return e.first.Year() + e.count - 1
+		year = e.first.Year()
+		for left := e.count - 1; left > 0 && year < maxYear; {
+			if year++; in(year).Day() == e.first.Day() { // a leap day counts only in the years that have it
+				left--
+			}
+		}
 	case e.until.IsZero():
 		return 0
-	}
-	year := e.until.Year()
-	if e.until.Before(e.first.AddDate(year-e.first.Year(), 0, 0)) { // not by the day of the year: a leap day moves that
+	case e.until.Before(in(year)): // not by the day of the year: a leap day moves that
 		year--
 	}
 	return year

@@ -29,6 +29,7 @@ func TestTheDaysOfAFileAreRead(t *testing.T) {
 		"DTSTART;VALUE=DATE:20200601\nSUMMARY:to its last day\nRRULE:FREQ=YEARLY;UNTIL=20290601",
 		"DTSTART;VALUE=DATE:20240315\nSUMMARY:from a leap year\nRRULE:FREQ=YEARLY;UNTIL=20270315",
 		"DTSTART;VALUE=DATE:20230315\nSUMMARY:to a leap year\nRRULE:FREQ=YEARLY;UNTIL=20280314",
+		"DTSTART;VALUE=DATE:20200229\nSUMMARY:a leap day\nRRULE:FREQ=YEARLY;COUNT=3",
 		"RRULE:FREQ=YEARLY;UNTIL=20270314\nSUMMARY:the rule first\nDTSTART;VALUE=DATE:20240315",
 		"DTSTART:20261226T100000Z\nSUMMARY:at a time of day\nRRULE:FREQ=YEARLY",
 		"DTSTART;VALUE=DATE:20261227\nSTATUS:CANCELLED",
@@ -41,7 +42,7 @@ func TestTheDaysOfAFileAreRead(t *testing.T) {
 		`2026-12-24 "Heiligabend, ab Mittag" false 0 []`, `2026-12-31 "Two" true 2028 []`, `2027-01-01 "Two" true 2029 []`,
 		`2020-02-29 "" true 0 [2024]`, `2020-06-01 "" true 2028 []`, `2020-06-01 "to its last day" true 2029 []`,
 		`2024-03-15 "from a leap year" true 2027 []`, `2023-03-15 "to a leap year" true 2027 []`,
-		`2024-03-15 "the rule first" true 2026 []`,
+		`2020-02-29 "a leap day" true 2028 []`, `2024-03-15 "the rule first" true 2026 []`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
