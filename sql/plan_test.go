@@ -383,7 +383,7 @@ func (d due) statements() map[string]statement {
 			// To insert a row, to lock another one of its key, and to look whether one waits.
 			map[string]int64{"future_job_key": 3*page + 5*few, "future_job_pkey": few},
 		},
-		"store_state": {nil, pg.StoreState.In(pgsql.DefaultSchema), []any{few}, slotIndex(few)},
+		"store_state": {nil, pg.StoreState.In(pgsql.DefaultSchema), []any{few, nil}, slotIndex(few)},
 	}
 }
 

@@ -25,8 +25,10 @@
 // store has no such slot, or the slot has begun, it gets the next one. It is never checked early,
 // and only by one store. Rows whose slot begins within [Margin] stay for the runs of their store.
 //
-// Recurring schedules move with their next instant, so each instant is published once. History, the
-// ledger and the outbox stay. A paused job is paused in the other store, too, when its rows arrive.
+// Recurring schedules move with their next instant, so each instant is published once. Checks of
+// rules stay with the tables that they watch, and each store keeps its own row of each periodic
+// function. So remove the rules of a store before the store. History, the ledger and the outbox
+// stay. A paused job is paused in the other store, too, when its rows arrive.
 //
 // # Cancelling while rows move
 //

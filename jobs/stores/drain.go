@@ -46,7 +46,9 @@ const Counted = 10_000
 
 // State counts what is in a store. Numbers go up to Counted.
 type State struct {
-	Waiting   int64     // rows
+	Waiting   int64     // rows, without those of Periodic
+	Periodic  int64     // rows of periodic functions that are not due: each store has its own, and Move leaves them
+	Rules     int64     // rules: remove them before the store, because Move leaves their rows with their tables
 	Schedules int64     // recurring ones, also those that do not wait
 	Leaving   int64     // rows given to other stores that do not wait there yet: a move is running, or was interrupted
 	Arriving  int64     // copies of rows of other stores, in the same state
@@ -55,10 +57,10 @@ type State struct {
 	LastSlot  time.Time // the newest in the ledger, in UTC; zero: the ledger is empty
 }
 
-// Empty tells whether the store has nothing left to do. A store that is being drained may then be
-// removed.
+// Empty tells whether the store has nothing left to do but the later instants of periodic functions.
+// A store that is being drained may then be removed.
 func (s State) Empty() bool {
-	return s.Waiting+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots == 0 && !s.Unread
+	return s.Waiting+s.Rules+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots == 0 && !s.Unread
 }
 
 // State reads the state of the store. Returns an error if that takes longer than half a minute.
@@ -70,11 +72,18 @@ func (s *Store) State(ctx context.Context) (State, error) {
 			return s.Err
 		}
 		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted}, &state.Waiting, &state.Schedules,
-				&state.Leaving, &state.Arriving,
-				&state.OpenSlots, &state.Unread, &last)
+			if _, err := tx.ExecContext(ctx, s.in(pg.SlotIndexOnly)); err != nil {
+				return err
+			}
+			var clock any
+			if s.Client != nil { // it is nil if the store has not answered before
+				clock = s.Client.Clock()
+			}
+			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted, clock}, &state.Waiting, &state.Periodic,
+				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread, &last)
 		})
 	})
+	state.Waiting -= state.Periodic
 	if last.Valid {
 		state.LastSlot = last.Time.UTC()
 	}

@@ -44,8 +44,9 @@ type Moved struct {
 	To        map[string]int64    // rows and schedules, by store
 	Paused    map[string][]string // jobs that were paused in a store, because they are paused in the source
 	Keyless   int64               // rows that stay because they lack the field
-	// rows that wait in the source, up to Counted: their slots are near, they belong there, or the
-	// transaction that first enqueued their job has not ended; -1: unknown
+	// rows that wait in the source, up to Counted: their slots are near, they belong there, they are
+	// of a rule or a periodic function, or the transaction that first enqueued their job has not
+	// ended; -1: unknown
 	Left int64
 
 	changed int
@@ -54,6 +55,9 @@ type Moved struct {
 // Move moves rows and schedules from one store to other stores while runs and applications go on. It
 // first finishes an earlier move that was interrupted. It returns when no row is left to be moved,
 // or an error; repeat it then. Each row is in one place, and none is lost.
+//
+// Rows of rules and of periodic functions stay. A rule watches a table of its own database, and each
+// store has its own row of a periodic function.
 //
 // A store that does not answer delays no other store. Of two concurrent moves from one store, the
 // later one goes on, and the other returns an error.
@@ -80,7 +84,7 @@ func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	if err == nil {
 		var state State
 		if state, err = m.source.State(ctx); err == nil {
-			m.moved.Left = state.Waiting
+			m.moved.Left = state.Waiting + state.Periodic
 		}
 	}
 	if err = errors.Join(append(m.errs, err)...); err != nil {

@@ -16,9 +16,11 @@ import (
 	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/replay"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -325,6 +327,103 @@ func TestARowStaysUntilTheNameOfItsJobHasCommitted(t *testing.T) {
 	}
 }
 
+// late is a rule on a table that both stores have.
+const late = `rules: [{name: order.late, table: shop.orders, key: id, since: placed_at, done: shipped_at, ` +
+	`overdue: skip, steps: [{after: 48h, event: order.late}]}]`
+
+// applyLate makes a table of orders in a store, and applies the rule to it.
+func applyLate(t *testing.T, s *stores.Store) *rulestore.Store {
+	t.Helper()
+	exec(t, s, pgtest.CreateSchema("shop"))
+	exec(t, s, "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)")
+	file, err := rule.Parse(strings.NewReader(late))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := rulestore.New(t.Context(), s.DB, rulestore.Config{Schema: s.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rules.Apply(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// In another store, the check of a rule would find no row of its table, and the row of a periodic function would end as
+// replaced: its instant would never run.
+func TestTheChecksOfRulesAndOfPeriodicFunctionsStayInTheirStore(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	registry := jobs.NewRegistry()
+	registry.Periodic("report", "0 9 * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	for _, s := range []*stores.Store{w.a, w.b} {
+		if err := s.Client.EnqueuePeriodic(t.Context(), s.DB, registry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := applyLate(t, w.a)
+	applyLate(t, w.b)
+	exec(t, w.a, "insert into shop.orders (id, placed_at) values (42, $1)", now)
+	other := check("report", slot(5)) // of the same entity, and of another job
+	other.EntityName = "periodic"
+	w.enqueue(w.a, check("1", slot(5)), other)
+	w.drain("a")
+	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
+	if moved.Rows != 2 || moved.Replaced != 0 || moved.Left != 2 {
+		t.Errorf("%+v", moved)
+	}
+	nine := time.Date(2030, time.March, 2, 9, 0, 0, 0, time.UTC)
+	if diff := cmp.Diff(map[string]time.Time{"42": slot(0).Add(48*time.Hour + 15*time.Minute), "report": nine}, w.waiting(w.a)); diff != "" {
+		t.Error(diff)
+	}
+	state := func(set *stores.Set) stores.State {
+		t.Helper()
+		a, err := set.Get("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := a.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if s := state(w.set); s.Empty() || s != (stores.State{Waiting: 1, Periodic: 1, Rules: 1}) {
+		t.Errorf("%+v", s)
+	}
+	if _, err := rules.Remove(t.Context(), "order.late", nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(w.set); !s.Empty() || s != (stores.State{Periodic: 1}) {
+		t.Errorf("without the rule: %+v", s)
+	}
+	due, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}}, jobs.Config{Now: func() time.Time { return nine }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := state(due); s.Empty() || s != (stores.State{Waiting: 1}) {
+		t.Errorf("with an instant that has come: %+v", s)
+	}
+}
+
+func TestARuleThatIsAppliedWhileItsRowsAreCopiedKeepsThem(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	holder := pg.Sqlx(w.b.DB).MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
+	moved, ended := moveThatWaits(t, w.set, w.b)
+	exec(t, w.a, "insert into prescient.rule (name, relation, definition) values ('remind', 'shop.orders', '{}')")
+	if err := errors.Join(holder.Rollback(), <-ended); err != nil || moved.Rows != 0 || moved.Left != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"1": slot(5)}, w.waiting(w.a)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAPausedJobIsPausedInTheOtherStoreToo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -361,6 +460,7 @@ func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
 		"Schedules": {
 			"insert into prescient.schedule (id, crontab, anchor, paused) values ('a', '0 * * * *', '2030-03-01', true)", "delete from prescient.schedule",
 		},
+		"Rules":     {"insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')", "delete from prescient.rule"},
 		"Leaving":   {"insert into prescient.transfer_out (batch, target, source_name, target_name, given) values (1, 'x', 'a', 'x', '{1, 2}')", "delete from prescient.transfer_out"},
 		"Arriving":  {"insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('x', 1, 1, 'remind', 'order', '1')", "delete from prescient.transfer_in"},
 		"OpenSlots": {"insert into prescient.slot_run (slot, state, kind, planned) values ('2030-03-01 12:00Z', 'open', 'run', 0)", "delete from prescient.slot_run"},

@@ -18,7 +18,7 @@
 -- arrays. It takes rows that are still the versions that were read, that no transaction has locked,
 -- and whose slots have not begun. With the row of a schedule, whose id is in schedules, goes the
 -- schedule. If its version is '' the schedule has no row and goes alone. Rows of jobs that were
--- paused meanwhile, and are not in paused_jobs, stay.
+-- paused meanwhile, and are not in paused_jobs, stay. So do rows of a rule that was applied meanwhile.
 -- It locks the slots against opening, so no run has read a row that it takes away.
 create or replace function prescient.give_rows(
     own               bigint,
@@ -94,7 +94,8 @@ begin
             select
             from prescient.job j
             where j.job = u.number and j.paused_at is not null and j.name <> all (paused_jobs)
-        );
+        )
+        and u.number <> all (array(select j.job from prescient.rule r join prescient.job j on j.name = r.name));
     -- Schedules that did not wait, and still do not.
     given := given || (
         select array_agg(u.nth::integer order by u.nth)

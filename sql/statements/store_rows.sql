@@ -2,6 +2,8 @@
 -- key: the payload field $5, or the entity_key if $5 is null. It leaves out the rows of schedules,
 -- which move with these. It also leaves out rows of a job whose name has not committed: the other
 -- store would not know what to call them, and a cancel by the name would not find them on their way.
+-- Rows of rules stay with the table that they are about. The row of a periodic function stays, too:
+-- each store has one, so it would end there as replaced, and nothing would run for its instant.
 -- Called by jobs/stores.Store.rowsAfter.
 select
     f.next_check_at, f.job, f.id, f.xmin::text as version, j.name, j.paused_at is not null as paused,
@@ -17,5 +19,7 @@ where (f.next_check_at, f.job, f.id) > ($1, $2, $3)
         from prescient.schedule s
         where s.id = f.entity_key collate "C"
     ))
+    and j.name not in (select r.name from prescient.rule r)
+    and (f.entity_name = 'periodic' and f.entity_key = j.name and f.item_key = '') is not true
 order by f.next_check_at, f.job, f.id
 limit $4

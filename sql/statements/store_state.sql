@@ -1,8 +1,13 @@
 -- Returns what a store holds, with rows and schedules counted up to $1. A store that holds nothing
--- may be removed. events: a consumer has not acknowledged the whole outbox.
+-- may be removed. periodic: of the waiting rows, those of periodic functions that are not due. They
+-- end with the store, because each store has its own. The count is in the order of the slot index,
+-- because a drained table has many dead rows. events: a consumer has not acknowledged the whole
+-- outbox. $2: a replayed clock, or null.
 -- Called by jobs/stores.Store.State.
 select
-    (select count(*) from (select from prescient.future_job limit $1) as f) as waiting,
+    w.waiting,
+    w.periodic,
+    (select count(*) from prescient.rule) as rules,
     (select count(*) from (select from prescient.schedule limit $1) as s) as schedules,
     (select coalesce(sum(cardinality(o.given)), 0) from prescient.transfer_out o) as leaving,
     (select count(*) from (select from prescient.transfer_in limit $1) as i) as arriving,
@@ -13,3 +18,16 @@ select
         where exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position))
     ) as events,
     (select max(r.slot) from prescient.slot_run r) as last_slot
+from (
+    select count(*) as waiting, count(*) filter (where f.periodic) as periodic
+    from (
+        select
+            f.entity_name = 'periodic'
+            and f.item_key = ''
+            and f.next_check_at > coalesce($2::timestamptz, statement_timestamp())
+            and exists (select from prescient.job j where j.job = f.job and j.name = f.entity_key) as periodic
+        from prescient.future_job f
+        order by f.next_check_at, f.job, f.id
+        limit $1
+    ) as f
+) as w

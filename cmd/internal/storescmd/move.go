@@ -35,7 +35,8 @@ only to these.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
-command after those runs. The command first finishes an earlier move that has died. If a key already
+command after those runs. Checks of rules stay with their tables, and each store keeps its own row of
+each periodic function. The command first finishes an earlier move that has died. If a key already
 waits in the other store, the waiting row stays unchanged, and the row that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
   prescient stores move shop north south --route-by payload:tenant`,
@@ -61,7 +62,8 @@ type movedView struct {
 	Replaced  int64       `json:"replaced"`  // rows whose key waited in the other store already
 	Cancelled int64       `json:"cancelled"` // rows that were cancelled on their way
 	Keyless   int64       `json:"keyless"`   // rows whose payload lacks the field that chooses a store; they stay
-	Left      *int64      `json:"left"`      // rows that stay, counted up to 10,000; null: the store could not be asked
+	// rows that stay, also those of rules and periodic functions, counted up to 10,000; null: the store could not be asked
+	Left *int64 `json:"left"`
 }
 
 // movedInto counts what one store has got.

@@ -77,8 +77,11 @@ type storeState struct {
 	Error    string        `json:"error"`          // why it is down or not migrated; empty: it is neither
 	Since    *time.Time    `json:"draining_since"` // UTC; null: it is not draining
 	By       string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
-	// rows, counted up to 10,000; 0 if Error is not empty, like the next four
-	Waiting   int64      `json:"waiting"`
+	// rows, without those of periodic, counted up to 10,000; 0 if Error is not empty, like the next six
+	Waiting int64 `json:"waiting"`
+	// rows of periodic functions that are not due, counted up to 10,000; each store has its own
+	Periodic  int64      `json:"periodic"`
+	Rules     int64      `json:"rules"`         // that were applied; they are to be removed before the store
 	Schedules int64      `json:"schedules"`     // counted up to 10,000
 	Leaving   int64      `json:"leaving"`       // rows on their way to another store, counted up to 10,000
 	Arriving  int64      `json:"arriving"`      // rows on their way from another store, counted up to 10,000
@@ -93,8 +96,9 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 		Short: "List the stores, with their state and what waits in them",
 		Long: `List the stores of the settings. A store that is being drained may be removed when its
 state is empty. The rows and recurring schedules in a store are counted up to 10,000. So are the
-rows that move between it and other stores: some stay on their way if a move has died. The list also
-has the last slot. The exit code is 1 if a store does not answer.`,
+rows that move between it and other stores: some stay on their way if a move has died. A store with
+rules is not empty. Rows of periodic functions that are not due do not count: each store has its own.
+The list also has the last slot. The exit code is 1 if a store does not answer.`,
 		Example: `  prescient stores list`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -122,6 +126,11 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 			left = append(left,
 				fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
 					counted(v.Leaving).Of("row is", "rows are"), v.Name, f.Self()))
+		}
+		if v.Since != nil && v.Rules > 0 {
+			left = append(left, fmt.Sprintf("store %s has %s, whose checks no move takes: "+
+				"remove each with %s rules remove NAME --yes --store %[1]s",
+				v.Name, spoken.Count(v.Rules, "rule", "rules"), f.Self()))
 		}
 	}
 	err := f.Print(list, func() error {
@@ -187,7 +196,8 @@ func stateOf(ctx context.Context, s *stores.Store) storeState {
 			v.State = "empty"
 		}
 	}
-	v.Waiting, v.Schedules, v.Leaving, v.Arriving = state.Waiting, state.Schedules, state.Leaving, state.Arriving
+	v.Waiting, v.Periodic, v.Rules = state.Waiting, state.Periodic, state.Rules
+	v.Schedules, v.Leaving, v.Arriving = state.Schedules, state.Leaving, state.Arriving
 	v.OpenSlots, v.Unread, v.LastSlot = state.OpenSlots, state.Unread, view.TimeOrNil(state.LastSlot)
 	return v
 }
@@ -198,8 +208,8 @@ func newCmdDrain(f *factory.Factory) *cobra.Command {
 		Use:   "drain NAME",
 		Short: "Send new rows to other stores, before a store is removed",
 		Long: `Mark a store for removal. Applications that route rows by key send new rows to other stores, once they
-have read the mark. "stores move" moves all rows out of it. Runs go on over the store until it is empty, which "stores
-list" shows.`,
+have read the mark. "stores move" moves its rows out of it, and "rules remove" ends the checks of its rules. Runs go on
+over the store until it is empty, which "stores list" shows.`,
 		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
 		Args: cli.Exactly("NAME"),
