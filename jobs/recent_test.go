@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
@@ -248,6 +250,33 @@ func TestAnEnqueueBesideTheEndOfARowSeesIt(t *testing.T) {
 			}
 			if n := len(w.waiting()); (n == 1) != (want == jobs.ActionInserted) {
 				t.Errorf("%d rows wait", n)
+			}
+		})
+	}
+}
+
+// A check that has ended since the snapshot is not in it, and the key is free, so the enqueue would insert another one.
+func TestAConditionIsRefusedInATransactionWithOneSnapshot(t *testing.T) {
+	t.Parallel()
+	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue(check("1", slot(2)), jobs.Keep)
+			tx, err := w.db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = tx.Rollback() })
+			tx.MustExec("select 1; savepoint before") // it has its snapshot now
+			w.endEach(jobs.OutcomeDone, slot(0))
+			got, err := w.client.Enqueue(t.Context(), tx, conditional("1", slot(2)))
+			if !pg.HasState(err, pqerror.InvalidParameterValue) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			tx.MustExec("rollback to before")
+			if got, err = w.client.Enqueue(t.Context(), tx, check("2", slot(2))); err != nil || got.Action != jobs.ActionInserted {
+				t.Errorf("without the condition: %+v, %v", got, err)
 			}
 		})
 	}

@@ -31,7 +31,8 @@ type Request struct {
 	// so longer ago than this. A key that waits is treated as OnConflict says. A request that is
 	// recorded on a due row keeps the condition, so it is dropped if the row ends as OutcomeDone. A row that
 	// was pruned from history does not count. Whole seconds, up to 366 days. 0: no condition. Not for
-	// anonymous rows.
+	// anonymous rows. In a transaction above read committed it is an error (SQLSTATE 22023), because a
+	// row that ends after its snapshot was taken is not in it.
 	UnlessEndedWithin time.Duration
 	// ItemKey distinguishes several checks of one job on one entity. Up to 500 bytes, usually
 	// empty.

@@ -9,7 +9,8 @@
 -- unless_ended_within: if the key does not wait, and its last check that ended as done did so in
 -- that time, nothing is enqueued. A day has 24 hours. action is then recent, and id and slot are
 -- those of the ended row. A request that is recorded keeps the condition; see honour. Rows that were
--- pruned from history do not count.
+-- pruned from history do not count. A transaction with one snapshot cannot see a row that ends beside
+-- it, so the condition is an error there.
 -- The call ends with triggered_data_change_violation if a trigger on future_job suppresses the
 -- change or changes the key.
 -- A row whose slot has begun is due, and stays due: otherwise a key that is enqueued again and

@@ -72,6 +72,12 @@ begin
             elsif lately is not null and enqueue_slowly.item_key is null then
                 raise exception 'an anonymous check has no key, so unless_ended_within does not apply; give it an item_key'
                     using errcode = 'invalid_parameter_value';
+            elsif lately is not null and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+                -- A check that has ended since the snapshot is not in it, and leaves no conflict for the insert to find.
+                raise exception 'unless_ended_within needs a transaction that is read committed, and this one is %',
+                    current_setting('transaction_isolation')
+                    using errcode = 'invalid_parameter_value',
+                        hint = 'Its snapshot hides a check that ends after it was taken. Enqueue in a transaction that is read committed.';
             end if;
         end if;
     end if;
