@@ -42,6 +42,10 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 		{name: "of two times the last", script: next(slot(9)) + ";" + next(slot(4)), want: moved("13:00", "checks=1,errors=0")},
 		{name: "a time without an end of line", script: "printf 'next:%s' " + slot(4).Format(time.RFC3339), want: moved("13:00", "checks=1,errors=0")},
 		{name: "a time after much output", script: "head -c 2000000 /dev/zero; echo;" + next(slot(4)), want: moved("13:00", "checks=1,errors=0")},
+		{name: "a time before much output", script: next(slot(4)) + "; yes | head -c 70000", want: moved("13:00", "checks=1,errors=0")},
+		{name: "a time before much output, and exit 75", script: next(slot(4)) + "; yes | head -c 70000; exit 75", want: moved("13:00", "checks=1,errors=0")},
+		{name: "a time before a long line", script: next(slot(4)) + "; head -c 200000 /dev/zero | tr '\\0' x", want: moved("13:00", "checks=1,errors=0")},
+		{name: "a time within a long line is none", script: "head -c 65536 /dev/zero | tr '\\0' x; " + next(slot(4)), want: done()},
 		{name: "a time within a line is none", script: "echo the " + strings.TrimPrefix(next(slot(4)), "echo "), want: done()},
 		{name: "late, a time that is past: the next slot from now", script: next(slot(1).Add(time.Minute)), late: 14 * time.Minute, want: moved("12:30", "checks=1,errors=0")},
 		{name: "this slot: past", script: next(slot(1)), want: failed("past")},
@@ -79,15 +83,17 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 func TestATimeoutEndsACheckAndWhatItHasStarted(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, script, want string }{
-		{"an error", "echo waiting; exec sleep 60", "moved job,checks=0,errors=1: timeout after 200ms: signal: terminated: waiting"},
-		{"ignored: killed", "trap '' TERM; sleep 60 & wait; sleep 60", "moved job,checks=0,errors=1: timeout after 200ms: signal: killed"},
-		{"heeded in time: what the check says", "trap 'exit 0' TERM; sleep 60 & wait", "done job"},
+		{"an error", "echo waiting; exec sleep 60", "moved job,checks=0,errors=1: timeout after 1s: signal: terminated: waiting"},
+		{"ignored: killed", "trap '' TERM; sleep 60 & wait; sleep 60", "moved job,checks=0,errors=1: timeout after 1s: signal: killed"},
+		{"exit 0: not finished", "trap 'exit 0' TERM; echo waiting; sleep 60 & wait", "moved job,checks=0,errors=1: timeout after 1s: exit status 0: waiting"},
+		{"exit 75: another check", "trap 'exit 75' TERM; sleep 60 & wait", "moved job,checks=1,errors=0"},
+		{"a time: another check", next(slot(4)) + "; trap 'exit 0' TERM; sleep 60 & wait", "moved job,checks=1,errors=0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.put(slot(1), "job", `echo $$ > $T/group; `+test.script)
-			got := w.run(slot(1), func(c *spool.Config) { c.Timeout = 200 * time.Millisecond })
+			got := w.run(slot(1), func(c *spool.Config) { c.Timeout = time.Second })
 			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
 				t.Error(diff)
 			}

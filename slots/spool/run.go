@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,7 +37,7 @@ const (
 	exitTempFail = 75              // EX_TEMPFAIL of sysexits.h: the check asks for the next slot
 	lockFD       = 100             // where a check inherits the lock, beyond the descriptors that scripts use
 	termWait     = 5 * time.Second // between SIGTERM and SIGKILL
-	maxRead      = 64 << 10        // bytes at the end of a check's output that are read
+	maxLine      = 64 << 10        // bytes of a line of a check's output that are read
 	nextPrefix   = "next:"
 )
 
@@ -50,7 +52,8 @@ var errTimeout = errors.New("timeout")
 // refused, also beside an error.
 //
 // When ctx ends, Run waits Config.Grace for the running check, ends it, and returns
-// slots.ErrStopped. An outcome that cannot be recorded stops Run.
+// slots.ErrStopped. A check that Run has ended is not finished, even if it exits with 0. An outcome
+// that cannot be recorded stops Run.
 func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
 	lock, err := s.lock()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -204,7 +207,7 @@ func (f *File) move(state State, dir, plain, counts string) error {
 }
 
 // check starts a file, waits for its end, and returns what a check returns. Returns
-// slots.ErrStopped if the run ended it.
+// slots.ErrStopped if the run ended it, unless it asks for another check.
 func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File) (*time.Time, error) {
 	begin, err := out.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -240,7 +243,7 @@ func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File)
 			return nil, fmt.Errorf("line %q: want next: and an instant such as 2006-01-02T15:04:05Z", next)
 		}
 		return &at, nil
-	case status == 0:
+	case status == 0 && why == nil: // many programs exit with 0 when SIGTERM ends them
 		return nil, nil
 	case status == exitTempFail:
 		return new(s.cfg.Grid.Next(f.Slot)), nil
@@ -255,16 +258,22 @@ func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File)
 }
 
 // lastLines reads what a check has written from begin on. It returns the last line that is not
-// empty, and the last line that begins with nextPrefix.
+// empty, and the last line that begins with nextPrefix: of each at most maxLine bytes.
 func lastLines(out *os.File, begin int64) (last, next string) {
 	size, _ := out.Seek(0, io.SeekEnd)
-	text, _ := io.ReadAll(io.NewSectionReader(out, max(begin, size-maxRead), maxRead))
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		last = cmp.Or(line, last)
-		if strings.HasPrefix(line, nextPrefix) {
-			next = line
+	lines := bufio.NewReaderSize(io.NewSectionReader(out, begin, size-begin), maxLine)
+	for rest := false; ; {
+		text, more, err := lines.ReadLine()
+		if err != nil { // the end, or what cannot be read
+			return last, next
 		}
+		if !rest {
+			line := string(bytes.TrimSpace(text))
+			last = cmp.Or(line, last)
+			if strings.HasPrefix(line, nextPrefix) {
+				next = line
+			}
+		}
+		rest = more
 	}
-	return last, next
 }

@@ -371,6 +371,9 @@ func TestARunThatIsStoppedRecordsACheckThatEndsInItsGracePeriod(t *testing.T) {
 		"in time": {
 			`touch $T/running; while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done`, time.Minute, []string{"12:15/b", "done/12:15/a"},
 		},
+		"ended, with exit 0": {
+			`trap 'exit 0' TERM; touch $T/running; while :; do sleep 0.01; done`, 100 * time.Millisecond, []string{"12:15/a", "12:15/b"},
+		},
 		"stuck": {
 			`trap '' TERM; touch $T/running; while :; do sleep 0.01; done`, 100 * time.Millisecond, []string{"12:15/a", "12:15/b"},
 		},
