@@ -98,7 +98,11 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], o
 		return EnqueueCounts{}, errors.New("enqueue requests: the sequence is nil")
 	}
 	var total EnqueueCounts
-	err := tx.In(ctx, db, func(db tx.DB) error {
+	in := tx.In
+	if len(c.cfg.Around) > 0 {
+		in = tx.Mixed
+	}
+	err := in(ctx, db, func(db tx.DB) error {
 		return atomically(ctx, db, func() (err error) {
 			total, err = c.stream(ctx, db, all, on)
 			return err
@@ -126,7 +130,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on On
 			if !copied && err == nil {
 				n, err = c.writeChunk(ctx, tx, chunk, on)
 			}
-			return err
+			return pg.ExplainMissing(err)
 		})
 		return n, err
 	})

@@ -63,8 +63,9 @@ type EnqueueMiddleware func(
 
 // EnqueueCall is a call that enqueues, for EnqueueMiddleware.
 type EnqueueCall struct {
-	// Tx is the transaction of the call: the caller's, or a new one for EnqueueNow and OwnTx. What
-	// a middleware writes through it is committed together with the requests.
+	// Tx is the transaction of the call: the caller's, or a new one for EnqueueNow and OwnTx, with the
+	// settings of its login. What a middleware writes through it is committed together with the
+	// requests.
 	Tx Tx
 	// Requests are a copy of the requests of the call.
 	Requests []Request
@@ -77,7 +78,7 @@ func (c *Client) through(
 	if len(c.cfg.Around) == 0 || len(list) == 0 {
 		return write(ctx, db, list)
 	}
-	return tx.In(ctx, db, func(db tx.DB) error {
+	return tx.Mixed(ctx, db, func(db tx.DB) error {
 		own := db.(Tx) //nolint:forcetypeassert // the Tx of the caller, or the *sql.Tx of In
 		next := func(ctx context.Context, changed []Request) error {
 			if len(changed) != len(list) {

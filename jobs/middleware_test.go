@@ -12,8 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 type seen struct{}
@@ -333,5 +337,100 @@ func TestAPanicOfAMiddlewareReachesTheCallerOfEveryEnqueue(t *testing.T) {
 	}
 	if n := len(w.waiting()); n != 0 {
 		t.Errorf("%d wait", n)
+	}
+}
+
+// enqueues has every call that enqueues, by its name.
+func enqueues(ctx context.Context, w *world, list []jobs.Request) map[string]func(c *jobs.Client) error {
+	inTx := func(fn func(tx jobs.Tx) error) error {
+		tx := w.db.MustBegin()
+		defer func() { _ = tx.Rollback() }()
+		return fn(tx)
+	}
+	return map[string]func(c *jobs.Client) error{
+		"Enqueue": func(c *jobs.Client) error {
+			return inTx(func(tx jobs.Tx) error { _, err := c.Enqueue(ctx, tx, list[0]); return err })
+		},
+		"EnqueueNow": func(c *jobs.Client) error { _, err := c.EnqueueNow(ctx, list[0]); return err },
+		"EnqueueMany": func(c *jobs.Client) error {
+			return inTx(func(tx jobs.Tx) error { _, err := c.EnqueueMany(ctx, tx, list); return err })
+		},
+		"EnqueueMany, OwnTx": func(c *jobs.Client) error { _, err := c.EnqueueMany(ctx, jobs.OwnTx(w.db), list); return err },
+		"EnqueueAll": func(c *jobs.Client) error {
+			return inTx(func(tx jobs.Tx) error { _, err := c.EnqueueAll(ctx, tx, slices.Values(list)); return err })
+		},
+		"EnqueueAll, OwnTx": func(c *jobs.Client) error {
+			_, err := c.EnqueueAll(ctx, jobs.OwnTx(w.db), slices.Values(list))
+			return err
+		},
+	}
+}
+
+// auditing is a client with a middleware that runs statements before it enqueues.
+func (w *world) auditing(statements ...string) *jobs.Client {
+	w.t.Helper()
+	client, err := jobs.NewClient(w.t.Context(), w.db, jobs.Config{
+		Now: func() time.Time { return now },
+		Around: []jobs.EnqueueMiddleware{
+			func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+				for _, statement := range statements {
+					if _, err := call.Tx.ExecContext(ctx, statement); err != nil {
+						return err
+					}
+				}
+				return next(ctx, call.Requests)
+			},
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+func TestAnErrorOfAMiddlewareIsNotBlamedOnTheSchemaOfPrescient(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("create table audit (jobs integer)")
+	for state, statement := range map[pqerror.Code]string{
+		pqerror.UndefinedTable:  "insert into audits values (1)",
+		pqerror.UndefinedColumn: "insert into audit (job) values (1)",
+	} {
+		client := w.auditing(statement)
+		for name, enqueue := range enqueues(t.Context(), w, []jobs.Request{check("1", slot(4))}) {
+			if err := enqueue(client); !pg.HasState(err, state) || errors.Is(err, pgsql.ErrNotMigrated) {
+				t.Errorf("%s, %s: %v", statement, name, err)
+			}
+		}
+	}
+}
+
+// The row security of a table of the application is its own affair. That of prescient's tables is an error.
+func TestAMiddlewareMayWriteIntoATableWithRowSecurity(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const role = "middleware_auditor"
+	w.exec("create role " + role)
+	pgtest.DropRoles(t, w.db, role)
+	w.exec("create table audit (jobs integer); grant insert on audit to " + role)
+	w.exec("alter table audit enable row level security; create policy theirs on audit for insert with check (jobs > 0)")
+	client := w.auditing("set local role "+role, "insert into audit values (1)", "reset role")
+	for name, enqueue := range enqueues(t.Context(), w, []jobs.Request{check("1", slot(4))}) {
+		if err := enqueue(client); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatIsMissingIsExplainedBesideAMiddleware(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "a distributed schema is not renamed")
+	w := setup(t)
+	client := w.auditing()
+	w.exec("alter schema prescient rename to gone")
+	for name, enqueue := range enqueues(t.Context(), w, []jobs.Request{check("1", slot(4))}) {
+		if err := enqueue(client); !errors.Is(err, pgsql.ErrNotMigrated) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

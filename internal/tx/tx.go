@@ -24,12 +24,22 @@ type pool interface {
 // silently repeat a statement outside a transaction. Errors are explained, see
 // pg.ExplainMissing.
 func In(ctx context.Context, db DB, fn func(db DB) error) error {
-	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
+	return in(pg.Own(ctx), db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, explained(fn))
 }
 
 // Read is In for a function that only reads. It also works on a pool of a hot standby.
 func Read(ctx context.Context, db DB, fn func(db DB) error) error {
-	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true}, fn)
+	return in(pg.Own(ctx), db, &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true}, explained(fn))
+}
+
+// Mixed is In for a function that also runs statements of the application. A new transaction has the
+// settings of its login, and errors are not explained, because they may be about tables of the application.
+func Mixed(ctx context.Context, db DB, fn func(db DB) error) error {
+	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
+}
+
+func explained(fn func(db DB) error) func(db DB) error {
+	return func(db DB) error { return pg.ExplainMissing(fn(db)) }
 }
 
 // Collect runs a query in Read, and returns its rows, each filled in by scan.
@@ -49,9 +59,9 @@ func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) e
 	}
 	p, ok := db.(pool)
 	if !ok {
-		return pg.ExplainMissing(fn(db))
+		return fn(db)
 	}
-	begin := func() (*sql.Tx, error) { return p.BeginTx(pg.Own(ctx), opts) }
+	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, opts) }
 	d, ok := db.(interface{ Driver() driver.Driver })
 	settled := ok && pg.Ours(d)
 	return pg.Commit(begin, func(tx *sql.Tx) error {
@@ -60,7 +70,7 @@ func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) e
 				return err
 			}
 		}
-		return pg.ExplainMissing(fn(tx))
+		return fn(tx)
 	})
 }
 

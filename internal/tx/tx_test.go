@@ -98,4 +98,7 @@ func TestWhatIsMissingIsExplained(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := tx.Mixed(t.Context(), db, missing); errors.Is(err, pgsql.ErrNotMigrated) || pq.As(err, pqerror.UndefinedTable) == nil {
+		t.Errorf("of the application: %v", err)
+	}
 }
