@@ -103,8 +103,8 @@ type Jobs struct {
 	// Horizon is how far ahead a check may be requested, more than 0. Defaults to 43800 h, 5 years.
 	Horizon time.Duration `mapstructure:"horizon"`
 
-	// MaxPayload is the largest payload in bytes, at most 1048576, which is the database's limit.
-	// Defaults to 65536.
+	// MaxPayload is the largest payload in bytes that commands, the web UI and the API take, at most
+	// 1048576, which is the database's limit. Defaults to 65536.
 	MaxPayload int `mapstructure:"max_payload"`
 }
 

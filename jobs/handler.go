@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/prescient-go/prescient/internal/defaults"
 )
 
 // CheckFunc does one check; see Row. It returns when to check again, rounded up to a slot, or nil if
@@ -42,7 +40,8 @@ type Result struct {
 	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
 	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits
 	// already is kept; see Keep. The actor of such a check is "check of " and the name of the job,
-	// also if the function has called SetActor.
+	// also if the function has called SetActor. A payload has at most the 1048576 bytes of the
+	// database, because no Config.MaxPayload applies here.
 	Enqueue []Request
 }
 
@@ -50,7 +49,7 @@ type Result struct {
 func (r *Result) validate() error {
 	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {
-		if bad := job.validate(defaults.MaxPayload); bad != nil {
+		if bad := job.Validate(); bad != nil {
 			err = errors.Join(err, fmt.Errorf("check %d that it enqueues: %w", i+1, bad))
 		}
 	}

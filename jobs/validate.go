@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -92,8 +91,8 @@ func (c *Client) validateAll(list []Request) error {
 }
 
 // Validate returns a FieldError for each field of a request with which it cannot be enqueued, joined.
-// Client.Enqueue also compares the instant with the horizon.
-func (r Request) Validate() error { return r.validate(defaults.MaxPayload) }
+// Client.Enqueue also compares the instant with Config.Horizon, and the payload with Config.MaxPayload.
+func (r Request) Validate() error { return r.validate(payload.MaxStored) }
 
 // validate returns the errors that the database would return for a request, and an error for
 // a payload of more than maxPayload bytes.

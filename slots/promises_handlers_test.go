@@ -474,3 +474,28 @@ func TestACheckThatSetsTheEncodingOfItsSessionSpoilsNoText(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestWhatACheckEnqueuesMayHaveTheLargestPayloadOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	sizes := map[string]int{"0": 100 << 10, "1": 1 << 20, "2": 1<<20 + 1}
+	w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) {
+		return jobs.Result{Enqueue: []jobs.Request{{
+			JobExec: "more", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(5),
+			Payload: json.RawMessage(`"` + strings.Repeat("x", sizes[job.EntityKey]-2) + `"`),
+		}}}, nil
+	}))
+	w.enqueue("job", slot(1), len(sizes))
+	w.run(slot(1), alone)
+	got := map[string]string{}
+	for _, j := range w.waiting() {
+		got[j.JobExec+" "+j.EntityKey] = fmt.Sprint(len(j.Payload), " ", j.LastError)
+	}
+	want := map[string]string{
+		"more 0": "102400 ", "more 1": "1048576 ",
+		"job 2": "0 check 1 that it enqueues: payload: must be at most 1048576 bytes, is 1048577",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -16,6 +16,10 @@ import (
 // a list, can be written as JSON. The domain payload of the database has the same bound.
 const MaxNesting = 5000
 
+// MaxStored bounds the bytes of a payload. The domain payload of the database has the same bound, of the text
+// that it writes, which has a space after each comma and colon.
+const MaxStored = 1 << 20
+
 // Problem returns what is wrong with a payload: the database would refuse it, it is nested too
 // deep, or it is longer than most bytes. Its numbers count with every digit that PostgreSQL stores:
 // 1e5000 as 5,001 bytes. Returns an empty text if nothing is wrong, also for a nil payload.
