@@ -133,8 +133,8 @@ func (c *Client) warnUnregistered(job string) {
 	}
 }
 
-// FromNow returns the instant that is wait after now, for Request.CheckAt. It uses the clock that slots are
-// compared with.
+// FromNow returns the instant that is wait after now, for Request.CheckAt. It uses the clock of Now, which is the
+// database's as NewClient has read it.
 func (c *Client) FromNow(wait time.Duration) time.Time { return c.Now().Add(wait) }
 
 // Pool returns the pool that the client was made with.
@@ -146,7 +146,8 @@ func (c *Client) Schema() pgsql.Schema { return c.schema }
 // Grid returns the grid of the database.
 func (c *Client) Grid() grid.Grid { return c.setting.Grid }
 
-// Now returns the present by the clock that slots are compared with.
+// Now returns the present by the clock that slots are compared with: Config.Now, or the database's clock. NewClient
+// reads the database's clock once, and Now adds the time since then, so a later step of that clock needs a new client.
 func (c *Client) Now() time.Time {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()
