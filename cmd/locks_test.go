@@ -129,6 +129,46 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 	}
 }
 
+func TestACheckThatRanBesideLockedOnesOfItsJobExitsWithLeft(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var today time.Time
+	if err := db.Get(&today, "select date_trunc('day', clock_timestamp(), 'UTC')"); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec("update prescient.setting set width = '24 hours', since = $1", today)
+	yesterday := func() time.Time { return today.Add(-time.Hour) }
+	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Now: yesterday})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.EnqueueMany(t.Context(), jobs.OwnTx(db), []jobs.Request{
+		{JobExec: "ok", EntityName: "order", EntityKey: "1", CheckAt: today.Add(24 * time.Hour)},
+		{JobExec: "ok", EntityName: "order", EntityKey: "2", CheckAt: today},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := db.MustBegin()
+	t.Cleanup(func() { _ = holder.Rollback() })
+	holder.MustExec("select from prescient.future_job where entity_key = '2' for update")
+	app := cmd.New(registry())
+	var out, said strings.Builder
+	app.Out, app.Err = &out, &said
+	if code := app.Run(t.Context(), []string{"jobs", "run", "ok", "order", "1", "--database-url", address}); code != cmd.Left {
+		t.Errorf("exit code %d: %s", code, &said)
+	}
+	want := "ok on order 1 was checked, and ended as done. Other due checks of the job are locked, and left to catch-up: "
+	if !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it says %s", &out)
+	}
+}
+
 func TestStoresAreListedThoughTheTablesOfOneAreLocked(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")

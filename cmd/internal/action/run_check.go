@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -125,6 +126,10 @@ func (a RunCheck) run(ctx context.Context, s *Store, actor string) (Report, erro
 	}
 	_, ran := runner.RunJob(ctx, slot, a.JobExec)
 	report, err := a.report(context.WithoutCancel(ctx), s, before, slot)
+	if report.Checked && errors.Is(ran, slots.ErrLocked) && !errors.Is(ran, slots.ErrAbandoned) {
+		_, report.WaitedFor, _ = strings.Cut(ran.Error(), slots.ErrLocked.Error()+": ")
+		ran = nil // it is about other checks
+	}
 	return report, errors.Join(ran, err)
 }
 
@@ -188,8 +193,10 @@ type Ran struct {
 	Next    *time.Time    `json:"next_slot"` // UTC; null: the row has ended
 	Error   string        `json:"error"`     // of the check; empty: none
 	Took    duration.Text `json:"took"`      // run time of the check
-	check   string
-	now     time.Time
+	// which session has locked other due checks of the job, which are left to catch-up; empty: none
+	WaitedFor string `json:"waited_for"`
+	check     string
+	now       time.Time
 }
 
 // String says what the check answered, and when it is looked at again.
@@ -210,6 +217,9 @@ func (r Ran) String() string {
 	}
 	if r.Next != nil {
 		text += ". It waits for slot " + spoken.Since(*r.Next, r.now)
+	}
+	if r.WaitedFor != "" {
+		text += ". Other due checks of the job are locked, and left to catch-up: " + r.WaitedFor
 	}
 	return text
 }

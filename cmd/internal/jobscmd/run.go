@@ -66,10 +66,12 @@ func runCheck(ctx context.Context, f *factory.Factory, flags perform.Flags, a ac
 			switch {
 			case errors.Is(err, slots.ErrStopped) && !abandoned:
 				return err
-			case !ran.Checked, errors.Is(err, slots.ErrLocked) && !abandoned && ran.Error == "":
+			case !ran.Checked:
 				return &exit.Error{Code: exit.Left, Err: err}
 			case err == nil && ran.Error != "":
 				return &exit.Error{Code: exit.Failure}
+			case err == nil && ran.WaitedFor != "":
+				return &exit.Error{Code: exit.Left}
 			}
 			return err
 		})

@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -63,6 +65,55 @@ func TestTheEndOfAnActionIsRecordedWhenTheDatabaseTakesItAgain(t *testing.T) {
 	})
 	b.cfg.DB.MustExec("drop trigger refuse on prescient.action")
 	await.True(t, "the end to be recorded", func() bool { return last().Outcome == Succeeded })
+}
+
+func TestACheckThatRanIsNoFailureIfOthersOfItsJobAreLocked(t *testing.T) {
+	t.Parallel()
+	registry := jobs.NewRegistry()
+	registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	b, err := New(t.Context(), Config{
+		DB: kit.DB, Runner: slots.Config{Registry: registry, Now: kit.Clock.Now},
+		Publishing: &schedule.PublishConfig{}, Now: kit.Clock.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	due := grid.Default.Next(kit.Now())
+	_, err = kit.Client.EnqueueMany(t.Context(), jobs.OwnTx(kit.DB), []jobs.Request{
+		{JobExec: "ok", EntityName: "order", EntityKey: "1", CheckAt: due.Add(24 * time.Hour)},
+		{JobExec: "ok", EntityName: "order", EntityKey: "2", CheckAt: due},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit.Clock.Set(due)
+	holder := kit.DB.MustBegin()
+	t.Cleanup(func() { _ = holder.Rollback() })
+	holder.MustExec("select from prescient.future_job where entity_key = '2' for update")
+	who := web.Who{Name: "ops", MayChange: true}
+	run := action.RunCheck{Key: jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}}
+	plan, err := b.Preview(t.Context(), who, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Do(t.Context(), who, run, plan.Confirm); err != nil {
+		t.Fatal(err)
+	}
+	var last Done
+	await.True(t, "the action to end", func() bool {
+		v, err := b.Actions(t.Context(), Page[int64]{Limit: 1}, b.cache.act())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = v.Actions[0]
+		return last.Outcome != Running
+	})
+	const want = "ok on order 1 was checked, and ended as done. Other due checks of the job are locked, and left to catch-up: "
+	if last.Outcome != Succeeded || !strings.HasPrefix(last.Result, want) {
+		t.Errorf("%s: %s", last.Outcome, last.Result)
+	}
 }
 
 // runAction begins an action, which waits for a lock until end is called, and which is renewed with
