@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/phase"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Run runs a slot, together with other runners that are at it. It waits for a boundary that is at
@@ -31,16 +32,13 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	if err := r.refuseBeforeLedger(slot); err != nil {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
-	for {
-		waits := r.cfg.Registry.KnowsRules() && slot.After(r.Now())
-		if err := await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
-			return Result{Slot: slot, Kind: KindRun}, err
+	for again := false; ; again = true {
+		waited, err := await(ctx, r.Grid(), slot, r.cfg.Early, r.Now)
+		if err == nil && (waited || again) { // the width may have been changed meanwhile, or rules applied
+			r, err = r.again(ctx)
 		}
-		if waits { // rules may have been applied meanwhile
-			var err error
-			if r, err = r.again(ctx); err != nil {
-				return Result{Slot: slot, Kind: KindRun}, err
-			}
+		if err != nil {
+			return Result{Slot: slot, Kind: KindRun}, err
 		}
 		result, err := r.run(ctx, slot, selection{
 			kind: KindRun, judge: check, beside: newBeside(&r.cfg), letNext: func() {}, untilNext: !r.cfg.LeaveLocked,
@@ -56,11 +54,17 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 }
 
-// again returns a copy of the runner that knows the rules that were applied since it was made.
+// again returns a copy of the runner that knows the width, and the rules that were applied since it was made.
 // Unlike NewRunner, it waits for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
-	err := fresh.register(ctx, db.Retryable)
+	err := r.server.Retry(ctx, db.Retryable, func() (err error) {
+		fresh.setting, err = pgsql.ReadSetting(ctx, r.cfg.DB, r.server.Schema)
+		return err
+	})
+	if err == nil && r.cfg.Registry.KnowsRules() {
+		err = fresh.register(ctx, db.Retryable)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = ErrStopped
 	}

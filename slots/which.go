@@ -44,24 +44,26 @@ func scheduledAt(jobName string) (time.Time, bool) {
 
 // await waits for a slot whose boundary is at most early ahead, so that no check starts before it.
 // It refuses an instant that is no slot or lies further ahead. It returns ErrStopped if ctx ends
-// first.
-func await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
+// first. waited reports whether the boundary was ahead.
+func await(
+	ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time,
+) (waited bool, err error) {
 	if slot.IsZero() {
-		return errors.New("the slot is not set")
+		return false, errors.New("the slot is not set")
 	}
 	if !g.Contains(slot) {
-		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s",
+		return false, fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s",
 			slot.UTC().Format(time.RFC3339Nano),
 			g.Width(), spoken.Instant(g.Floor(slot)), spoken.Instant(g.Next(slot)))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
 		if ahead > early { // at once, or because the clock was set back
-			return fmt.Errorf("slot %s is %s ahead: a slot is never run early", spoken.Instant(slot),
+			return waited, fmt.Errorf("slot %s is %s ahead: a slot is never run early", spoken.Instant(slot),
 				spoken.Duration(ahead))
 		}
-		if !db.Sleep(ctx, ahead) {
-			return ErrStopped
+		if waited = true; !db.Sleep(ctx, ahead) {
+			return waited, ErrStopped
 		}
 	}
-	return nil
+	return waited, nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 func TestWhichSlotARunIsFor(t *testing.T) {
@@ -65,6 +67,43 @@ func TestARunAFewMillisecondsEarlyWaitsForTheBoundary(t *testing.T) {
 	}
 	if waited := time.Since(started); waited < 30*time.Millisecond {
 		t.Errorf("the run began %s before its slot", 30*time.Millisecond-waited)
+	}
+}
+
+// 13:00 is a slot of both widths, and 14:30 is none of the new one.
+func TestARunRecordsOnTheGridThatWasSetWhileItWaitedForItsBoundary(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var calls, looks atomic.Int64 // looks at the clock
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		calls.Add(1)
+		return new(slot(4).Add(80 * time.Minute)), nil
+	}))
+	w.enqueue("job", slot(4), 1)
+	hour, err := grid.New(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.runner(func(c *slots.Config) {
+		c.Now = func() time.Time {
+			switch looks.Add(1) {
+			case 1:
+				return slot(4).Add(-time.Millisecond)
+			case 2: // it has waited
+				if _, err := w.ledger.SetWidth(t.Context(), hour); err != nil {
+					t.Error(err)
+				}
+			}
+			return slot(4)
+		}
+	})
+	looks.Store(0)
+	result, err := r.Run(t.Context(), slot(4))
+	if err != nil || result.Rescheduled != 1 || result.State != slots.StateDone || calls.Load() != 1 {
+		t.Errorf("%+v, %v, after %d calls", result, err, calls.Load())
+	}
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(12)) {
+		t.Errorf("waits: %+v, want a row at %s", list, slot(12))
 	}
 }
 

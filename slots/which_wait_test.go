@@ -22,7 +22,7 @@ func TestAWaitForASlotEndsIfTheClockIsSetBack(t *testing.T) {
 		}
 		return slot.Add(-time.Hour)
 	}
-	if err := await(ctx, grid.Default, slot, time.Second, now); err == nil || errors.Is(err, ErrStopped) {
+	if _, err := await(ctx, grid.Default, slot, time.Second, now); err == nil || errors.Is(err, ErrStopped) {
 		t.Errorf("it has waited: %v", err)
 	}
 }
