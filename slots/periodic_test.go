@@ -320,6 +320,42 @@ func TestAnInstantThatAlwaysFailsFailsAlone(t *testing.T) {
 	}
 }
 
+// The database takes no check so far ahead, and so refuses the outcome of the only try.
+func TestAnInstantWhoseOutcomeIsRefusedIsFollowedByTheNext(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []jobs.Misfire{jobs.MisfireRun, jobs.MisfireEach} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			var c instants
+			var once sync.Once
+			registry := jobs.NewRegistry()
+			registry.Register("mail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+			registry.Periodic("report", "0 6 * * *", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
+				_, err = c.check(ctx, job)
+				once.Do(func() {
+					result.Enqueue = []jobs.Request{{JobExec: "mail", EntityName: "day", EntityKey: "1", CheckAt: job.Slot.AddDate(150, 0, 0)}}
+				})
+				return result, err
+			}), jobs.OnMisfire(policy), jobs.Retry(0))
+			kit := testkit.New(t, testkit.Config{Registry: registry})
+			kit.Clock.Set(testkit.Start().Add(4 * day))
+			kit.RunDue()
+			if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeFailed}, outcomesOf(kit)); diff != "" {
+				t.Error(diff)
+			}
+			if policy == jobs.MisfireRun { // it was called for the latest instant
+				c.want(t, "01-08 06:00")
+				waits(t, kit, testkit.Start().Add(5*day-3*time.Hour))
+				return
+			}
+			c.want(t, "01-05 06:00", "01-06 06:00", "01-07 06:00", "01-08 06:00")
+			kit.RunFor(time.Hour)
+			c.want(t, "01-06 06:00", "01-07 06:00", "01-08 06:00")
+			waits(t, kit, testkit.Start().Add(5*day-3*time.Hour))
+		})
+	}
+}
+
 func TestATimelineNamesEachInstantThatAPeriodicFunctionWasCalledFor(t *testing.T) {
 	t.Parallel()
 	f := dailies{times: 99, fail: failures["an error"]}

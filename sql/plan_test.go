@@ -324,7 +324,7 @@ func (d due) statements() map[string]statement {
 		"claim_fence":       {[]string{opened, claimed}, pg.ClaimFence.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, true, nil}, nil},
 		"page_read":         {nil, pg.PageRead.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last}, slotIndex(page)},
 		"page_unreadable":   {nil, pg.PageUnreadable.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last}, slotIndex(2 * page)},
-		"row_attempts":      {nil, pg.RowAttempts.In(pgsql.DefaultSchema), []any{d.slot, d.job, first}, slotIndex(few)},
+		"row_attempts":      {nil, pg.RowAttempts.In(pgsql.DefaultSchema), []any{d.slot, d.job, first, true}, slotIndex(few)},
 		"claim_orphans":     {[]string{opened, claimed}, pg.ClaimOrphans.In(pgsql.DefaultSchema), []any{d.slot}, nil},
 		"rows_left":         {nil, pg.RowsLeft.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
 		"rows_lock":         {nil, pg.RowsLock.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
