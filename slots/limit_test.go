@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -802,5 +803,50 @@ func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testin
 				t.Errorf("%+v", result)
 			}
 		})
+	}
+}
+
+// The functions of a schema name their locks after it.
+func TestARunInAnotherSchemaNamesTheSessionThatHasTheLockOfAGroupOrALimit(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the lock is that of the worker")
+	w := setup(t)
+	const schema = "shop"
+	if err := pgsql.Migrate(t.Context(), w.db, schema); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.ledger, err = ledger.New(t.Context(), w.db, schema, w.clock.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ledger.Begin(t.Context(), slot(1)); err != nil {
+		t.Fatal(err)
+	}
+	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Schema: schema, Now: w.clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
+	w.registry.Register("job", jobs.Group("family", doneGroup))
+	w.enqueue("limited", slot(1), 1)
+	w.enqueueGroups(1, "household")
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec(`select shop.lock_group('household')`)
+	holder.MustExec(`select from shop.acquire_permits(shop.find_job('limited'), '{}', '{}', 1, 99, '1 hour')`)
+	var session string
+	if err := holder.Get(&session, `select 'holder="session ' || pg_backend_pid() || ' of '`); err != nil {
+		t.Fatal(err)
+	}
+	var log syncBuffer
+	w.clock.Set(slot(1))
+	running := w.startRun(t.Context(), w.runner(func(c *slots.Config) {
+		c.Schema, c.Logger = schema, slog.New(slog.NewTextHandler(&log, nil))
+	}))
+	for _, about := range []string{"permits_of=limited ", "group=household "} {
+		w.eventually("the log to name the session for "+about, func() bool { return strings.Contains(log.String(), about+session) })
+	}
+	_ = holder.Rollback()
+	if result := endOf(t, running); result.err != nil || result.Finished != 2 {
+		t.Errorf("%+v", result)
 	}
 }

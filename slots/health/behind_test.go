@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -57,5 +58,28 @@ func TestAMessageThatIsDueIsBehindOnlyIfItWaitsForLong(t *testing.T) {
 		if len(found) != 1 || found[0].About != "receiver:ops" || !strings.Contains(found[0].Text, before) || !strings.Contains(found[0].Text, after) {
 			t.Errorf("%s: %+v, want %s", test.what, found, test.want)
 		}
+	}
+}
+
+// The type of a message begins with "prescient.notify.", whatever the schema is.
+func TestAMessageKeepsNoDestinationBehindInAnotherSchema(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	if err := pgsql.Migrate(t.Context(), db, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.New(t.Context(), db, "shop", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`
+		insert into shop.event_consumer (name, mark, position, address) values ('all', '0', 0, 'file:///all.txt');
+		insert into shop.event_outbox (id, source, type) values ('1', 's', 'prescient.notify.ops')`)
+	if list, err := l.DestinationsBehind(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	db.MustExec(`insert into shop.event_outbox (id, source, type) values ('2', 's', 'order.late')`)
+	if list, err := l.DestinationsBehind(t.Context()); err != nil || len(list) != 1 || list[0].Waiting.N != 1 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

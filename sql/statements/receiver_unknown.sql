@@ -1,5 +1,6 @@
 -- Returns the receivers that rules or schedules notify and that no forwarder has named: the rules and some of the schedules
--- that do, how many messages for it are in the outbox, up to 10,000, whether there are more, and since when.
+-- that do, how many messages for it are in the outbox, up to 10,000, whether there are more, and since when. The prefix
+-- of messages is written in two parts, because "prescient." stands for the schema here.
 -- Called by slots/ledger.Ledger.UnknownReceivers.
 with named as (
     select n.receiver #>> '{}' as receiver, 'rule ' || r.name as of
@@ -22,7 +23,7 @@ with named as (
     where not exists (
         select
         from prescient.event_consumer c
-        where c.name = 'receiver:' || n.receiver or 'prescient.notify.' || n.receiver like any (c.types)
+        where c.name = 'receiver:' || n.receiver or 'prescient' || '.notify.' || n.receiver like any (c.types)
     )
     group by receiver
 )
@@ -33,7 +34,7 @@ cross join lateral (
     from (
         select o.written_at
         from prescient.event_outbox o
-        where o.type = 'prescient.notify.' || u.receiver
+        where o.type = 'prescient' || '.notify.' || u.receiver
         order by o.mark, o.position
         limit 10001
     ) as page

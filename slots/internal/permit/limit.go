@@ -208,7 +208,7 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 		asked = elapsed.Now() // before the statement: the permits cannot end earlier
 		return l.opts.Commit(l.opts.Work, &m)
 	})
-	lock := fmt.Sprint("prescient.permits ", l.rule.Job)
+	lock := fmt.Sprint(pg.Qualify(l.opts.Schema, "prescient.permits "), l.rule.Job) // as acquire_permits names it
 	switch {
 	case pg.IsLockTimeout(err):
 		l.opts.Locks.Wait(l.opts.Work, lock, slog.String("permits_of", l.rule.Name))

@@ -140,7 +140,7 @@ func (c *Checker) lockBatch(ctx context.Context, tx *transaction, u *unit.Unit, 
 // lockGroup takes the lock of the group, and makes its due rows the rows of the unit.
 func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) error {
 	group, got := u.GroupName(), false
-	lock := "prescient.group " + group
+	lock := pg.Qualify(c.Schema, "prescient.group ") + group // as group_try names it
 	m := c.beginning(tx, u)
 	m.Add(pg.GroupTry.In(c.Schema), []any{group}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx.Tx); err != nil {
