@@ -245,6 +245,31 @@ func (w *world) crossWaits(register func(*jobs.Registry, string, jobs.TxCheckFun
 	}
 }
 
+// The transaction has the lock of its row from then on, and an application may wait for that.
+func TestACheckThatHasWaitedLongForItsRowWaitsBrieflyForOtherLocks(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	timeouts := make(chan string, 10)
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		var timeout string
+		err := tx.GetContext(ctx, &timeout, `show lock_timeout`)
+		timeouts <- timeout
+		return nil, err
+	}))
+	w.enqueue("job", slot(1), 1)
+	release := w.hold(1)
+	w.clock.Set(slot(1))
+	finished := w.background(slot(1))
+	w.eventually("the check to wait for its row", w.waitsForALock)
+	release()
+	if result := endOf(t, finished); result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+	if timeout := <-timeouts; timeout != "100ms" {
+		t.Errorf("the check waits %s for a lock, want 100 ms", timeout)
+	}
+}
+
 func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

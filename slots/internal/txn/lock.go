@@ -103,6 +103,9 @@ func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration
 	c.setClock(&m, u)
 	c.askRole(&m, tx, u)
 	m.Add(pg.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
+	if patient { // an application may wait for this transaction now
+		m.Do(c.WaitForLocks(db.LockTimeout))
+	}
 	return &m
 }
 
