@@ -65,7 +65,7 @@ func (l *lull) look(r *run) error {
 	if r.sel.untilNext && r.Now().Before(l.leaves) || !r.sel.untilNext && now.Sub(l.locked) < patience {
 		return nil
 	}
-	return r.report.locked()
+	return ErrLocked
 }
 
 // leavesAt returns when a run leaves rows that are locked from now on: shortly before the next slot begins.

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -446,6 +447,87 @@ func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.
 				t.Errorf("it says so %d times: %s", n, log.String())
 			}
 		})
+	}
+}
+
+// The log names the older of two sessions, which then ends. The other one has the row that is left.
+func TestARunNamesTheSessionThatHasTheRowsThatItLeaves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for locks for long")
+	}
+	t.Parallel()
+	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
+	for name, register := range map[string]func(r *jobs.Registry){
+		"rows to be recorded": func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) },
+		"rows to be checked": func(r *jobs.Registry) {
+			r.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry)
+			w.enqueue("job", slot(1), 2)
+			var holders [2]*sqlx.Tx
+			var names [2]string
+			for i := range holders {
+				holders[i] = w.db.MustBegin()
+				defer func() { _ = holders[i].Rollback() }()
+				holders[i].MustExec(`select from prescient.future_job where entity_key = $1 for update`, fmt.Sprint(i))
+				if err := holders[i].Get(&names[i], `select 'session ' || pg_backend_pid() || ' of '`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var log syncBuffer
+			w.clock.Set(slot(1))
+			running := w.startRun(t.Context(), w.runner(func(c *slots.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
+			w.eventually("the log to name the older session", func() bool { return strings.Contains(log.String(), names[0]) })
+			_ = holders[0].Rollback()
+			w.eventually("its row to be recorded", func() bool { return w.ended() == 1 })
+			var result ending
+			w.eventually("the run to leave the other row to the next slot", func() bool {
+				w.clock.Advance(time.Minute)
+				select {
+				case result = <-running:
+					return true
+				default:
+					return false
+				}
+			})
+			if !errors.Is(result.err, slots.ErrLocked) || !strings.Contains(result.err.Error(), names[1]) || strings.Contains(result.err.Error(), names[0]) {
+				t.Errorf("the run ended with %v, want %s", result.err, names[1])
+			}
+			for _, name := range names {
+				if n := strings.Count(log.String(), `holder="`+name); n != 1 {
+					t.Errorf("the log names %s %d times: %s", name, n, log.String())
+				}
+			}
+		})
+	}
+}
+
+// Another run takes the permit that the row has given back, and then the lock ends.
+func TestARowThatWaitsForAPermitAfterALockIsNotLeft(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var tries atomic.Int64
+	w.registry.Register("limited", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		return nil, nil
+	}), jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { tries.Add(1); return "a" }))
+	w.enqueue("limited", slot(1), 1)
+	release := w.hold(1)
+	w.clock.Set(slot(1))
+	running := w.startRun(t.Context(), w.runner())
+	w.eventually("the check to wait for its row", w.waitsForALock)
+	w.eventually("the run to give its permit back", func() bool { return w.takePermit("limited", "a") })
+	release()
+	before := tries.Load()
+	w.eventually("the row to wait for the permit", func() bool { return tries.Load() >= before+2 })
+	w.clock.Set(slot(2)) // locked rows are left now
+	time.Sleep(2 * time.Second)
+	w.leavePermits()
+	if result := endOf(t, running); result.err != nil || result.Finished != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
 	}
 }
 

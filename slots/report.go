@@ -27,7 +27,7 @@ type report struct {
 	result  Result          // but for Unknown
 	unknown map[string]bool // Result.Unknown
 	refusal error           // of the first row that was refused
-	holder  string          // of a lock that rows wait for, and how to end it; empty: not known
+	holder  string          // of a lock of rows that were left, and how to end it; empty: not known
 }
 
 // opened records the slot as the run found it.
@@ -147,14 +147,11 @@ func (r *report) refuse(why error) int64 {
 	return r.result.Refused
 }
 
-// hold notes which session has locked rows of some jobs.
-func (r *report) hold(rows int, names []string, holder, mends string) {
+// hold notes which session has locked rows that a claim leaves. Empty: it is not known.
+func (r *report) hold(holder string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if holder != "" {
-		r.holder = fmt.Sprintf("%s has %s of %s; to end it: %s", holder, spoken.Count(rows, "row", "rows"),
-			spoken.List(names), mends)
-	}
+	r.holder = cmp.Or(holder, r.holder)
 }
 
 // locked returns the error of a run that leaves rows in their slot because of locks.

@@ -1,12 +1,15 @@
 package slots
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/record"
@@ -115,13 +118,16 @@ func (w *work) lockedRows() pq.Int64Array {
 }
 
 // pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
-// no permits.
-func (w *work) pause() {
+// no permits. It returns false if nothing more may start.
+func (w *work) pause() bool {
 	w.account.ReleaseAll()
 	w.releasePermits()
 	lasts := w.wait.Pause()
 	if w.wait.IsLong() {
-		w.logHolder()
+		_ = w.run.session.InTurn(w.Ctx, func() error {
+			w.findHolder(w.Ctx)
+			return nil
+		})
 	}
 	w.wait.latest.Store(&pause{
 		permits: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }),
@@ -129,20 +135,23 @@ func (w *work) pause() {
 	})
 	select {
 	case <-time.After(lasts):
-		return
+		return true
 	case <-w.run.ctx.Stop.Done():
 	case <-w.Ctx.Done():
 	}
-	w.last = record.GoOn // after one more try
+	w.last = record.GoOn // after one more try to record
+	return false
 }
 
-// logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
-func (w *work) logHolder() {
+// findHolder finds a session that holds a lock of rows of the claim, and names it in the log. It returns the session,
+// and how to end it. Empty: it is not known, which is not worth an error.
+func (w *work) findHolder(ctx context.Context) string {
 	r, ids := w.run, w.lockedRows()
-	_ = r.session.InTurn(w.Ctx, func() error {
-		names := r.session.Jobs.Names(w.Jobs)
-		holder, mends := w.wait.LogHolder(w.Ctx, &r.server, r.slot, w.Jobs, names, ids)
-		r.report.hold(len(ids), names, holder, mends)
-		return nil
-	})
+	names := r.session.Jobs.Names(w.Jobs)
+	holder, mends := w.wait.LogHolder(ctx, &r.server, r.slot, w.Jobs, names, ids)
+	if holder == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s has %s of %s; to end it: %s", holder, spoken.Count(len(ids), "row", "rows"),
+		spoken.List(names), mends)
 }

@@ -82,12 +82,15 @@ func (w *work) do() {
 				return
 			}
 		default:
-			if !slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff }) {
-				w.pause()
+			units = nil
+			if slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff }) || w.pause() {
+				units, w.again = w.again, nil
 			}
-			units, w.again = w.again, nil
 			w.locked, err = r.records.RecordLocked(w.Claim, w.locked)
 		}
+	}
+	if errors.Is(context.Cause(r.ctx.Stop), ErrLocked) { // without a turn: its checks have given their connections back
+		r.report.hold(w.findHolder(r.ctx.Work))
 	}
 	if len(w.locked) > 0 {
 		r.cfg.Logger.WarnContext(r.ctx.Work, "checks were done but not recorded, and will be done again",
@@ -150,6 +153,9 @@ func (w *work) process(units []*unit.Unit, more bool) error {
 	queues, parked, err := w.run.lanes.Admit(w.Ctx, w.permits, w.lanes, units)
 	if err != nil {
 		return err
+	}
+	for _, u := range parked { // they wait for a permit, whatever they have waited for before
+		u.Waited, u.SplitOff = false, false
 	}
 	w.postpone(parked)
 	began := elapsed.Now()

@@ -22,9 +22,9 @@ const (
 // RowWait is the wait of a claim for rows that other sessions have locked. One goroutine uses it. The zero value is
 // ready for use.
 type RowWait struct {
-	pause time.Duration // the last one
-	since time.Time     // local monotonic instant of the first one
-	told  bool          // the log has named a session
+	pause time.Duration   // the last one
+	since time.Time       // local monotonic instant of the first one, or at which LogHolder last found a session
+	told  map[string]bool // sessions that the log has named, by the statement that ends each
 }
 
 // Pause returns how long to wait before the claim tries again.
@@ -36,11 +36,13 @@ func (w *RowWait) Pause() time.Duration {
 	return w.pause
 }
 
-// IsLong reports whether the claim has waited for long, until LogHolder has named a session.
-func (w *RowWait) IsLong() bool { return !w.told && time.Since(w.since) >= rowPatience }
+// IsLong reports whether the claim has waited for long since LogHolder last found a session. By then that session may
+// have ended, and another one may have a lock of other rows.
+func (w *RowWait) IsLong() bool { return time.Since(w.since) >= rowPatience }
 
-// LogHolder logs which session has locked rows of a slot, notes it in the ledger, and returns the session with the
-// statement that ends it. It returns nothing if it finds no session, and on Citus, where the session is on a worker.
+// LogHolder finds a session that has locked rows of a slot, and returns it with the statement that ends it. It logs each
+// session once, and notes it in the ledger. It returns nothing if it finds no session, and on Citus, where the session
+// is on a worker.
 func (w *RowWait) LogHolder(
 	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
 ) (holder, mends string) {
@@ -54,7 +56,14 @@ func (w *RowWait) LogHolder(
 	if err := s.Commit(ctx, &m); err != nil || holder == "" {
 		return "", ""
 	}
-	w.told = true
+	w.since = elapsed.Now()
+	if w.told[mends] {
+		return holder, mends
+	}
+	if w.told == nil {
+		w.told = map[string]bool{}
+	}
+	w.told[mends] = true
 	attrs := []slog.Attr{
 		slog.Time("slot", slot), slog.Any("jobs", names), slog.Int("rows", len(ids)),
 		slog.String("holder", holder), slog.String("to_end_it", mends),
