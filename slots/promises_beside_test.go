@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -90,6 +91,55 @@ func TestALockedRowInTheOldestMissedSlotDelaysNoOtherSlot(t *testing.T) {
 			}
 			if n := checks.Load(); n != first+1 {
 				t.Errorf("the function was called %d times", n)
+			}
+		})
+	}
+}
+
+// A try of such rows takes longer than the pause before it, and no check gets any further.
+func TestCatchUpLeavesRowsThatWaitForALockInLongTries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for locks for long")
+	}
+	t.Parallel()
+	for name, test := range map[string]struct {
+		first string // statement of the check
+		rows  int
+	}{
+		"by a lock_timeout of their own": {"set local lock_timeout = '5s'", 1},
+		"after some work":                {"select pg_sleep(2)", 1},
+		"on few connections":             {"select", 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec(`create table orders (seen int); insert into orders values (0)`)
+			w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+				if _, err := tx.ExecContext(ctx, test.first); err != nil {
+					return nil, err
+				}
+				_, err := tx.ExecContext(ctx, `update orders set seen = seen + 1`)
+				return nil, err
+			}), jobs.Retry(0))
+			w.enqueue("job", slot(1), test.rows)
+			w.clock.Set(slot(2))
+			holder := w.db.MustBegin()
+			defer func() { _ = holder.Rollback() }()
+			holder.MustExec(`lock table orders`)
+			few := func(c *slots.Config) { c.Connections = 2 }
+			ctx, stop := context.WithTimeout(t.Context(), await.Limit)
+			defer stop()
+			caught, err := w.runner(few).CatchUp(ctx, slots.CatchUp{})
+			if diff := cmp.Diff([]string{"12:15 open 0"}, states(caught)); diff != "" || !errors.Is(err, slots.ErrLocked) {
+				t.Error(err, diff)
+			}
+			_ = holder.Rollback()
+			caught, err = w.runner(few).CatchUp(t.Context(), slots.CatchUp{})
+			if err != nil || caught.Total.Finished != int64(test.rows) {
+				t.Errorf("%+v: %v", caught.Total, err)
+			}
+			if n := w.count(`select seen from orders`); n != test.rows {
+				t.Errorf("%d checks are committed, want %d", n, test.rows)
 			}
 		})
 	}

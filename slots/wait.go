@@ -21,6 +21,9 @@ import (
 type wait struct {
 	db.RowWait
 	latest atomic.Pointer[pause] // nil: the claim has rows that have not been tried
+
+	rows  int64     // that waited in the latest pause
+	tried time.Time // local monotonic instant at which the try after it began; zero: rows were read since
 }
 
 // pause is that between two tries of the rows of a claim.
@@ -30,8 +33,18 @@ type pause struct {
 	until time.Time
 }
 
-// triesFor is longer than a try of locked rows takes.
-const triesFor = record.PatientFor + time.Second
+// usualTry is longer than most tries of locked rows take.
+const usualTry = record.PatientFor + time.Second
+
+// triesFor returns how long the next try of some rows counts as waiting. If the last try was in vain, that is twice as
+// long as it took: a function may wait for locks with a lock_timeout of its own, or work before it meets the lock, and
+// many rows may wait for few connections. A check that goes on for longer counts as running.
+func (w *wait) triesFor(rows int64) time.Duration {
+	if w.tried.IsZero() || rows != w.rows {
+		return usualTry
+	}
+	return max(usualTry, 2*time.Since(w.tried))
+}
 
 // current returns the pause that goes on. Nil: the claim does not wait.
 func (w *wait) current() *pause {
@@ -105,6 +118,15 @@ func (w *work) countWaiting() {
 	w.account.CountWaiting(locked, parked)
 }
 
+// waitingRows returns how many rows of a claim wait.
+func (w *work) waitingRows() int64 {
+	rows := int64(len(w.locked))
+	for _, u := range w.again {
+		rows += u.Size()
+	}
+	return rows
+}
+
 // lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
 func (w *work) lockedRows() pq.Int64Array {
 	ids := pq.Int64Array(row.IDs(w.locked))
@@ -129,12 +151,15 @@ func (w *work) pause() bool {
 			return nil
 		})
 	}
+	rows := w.waitingRows()
 	w.wait.latest.Store(&pause{
 		permits: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }),
-		until:   elapsed.Now().Add(lasts + triesFor),
+		until:   elapsed.Now().Add(lasts + w.wait.triesFor(rows)),
 	})
+	w.wait.rows = rows
 	select {
 	case <-time.After(lasts):
+		w.wait.tried = elapsed.Now()
 		return true
 	case <-w.run.ctx.Stop.Done():
 	case <-w.Ctx.Done():

@@ -114,6 +114,7 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 		return w.read()
 	}
 	w.wait.latest.Store(nil)
+	w.wait.tried = time.Time{}
 	w.readAt = rows.At
 	if rows.Cut {
 		w.last = record.GoOn
