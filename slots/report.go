@@ -90,6 +90,13 @@ func (r *report) note(unknown string) {
 	r.unknown[unknown] = true
 }
 
+// held records that other runners hold claims of the slot.
+func (r *report) held() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Held = true
+}
+
 // observe passes recorded outcomes to the observer. It merges neighbours that are alike.
 func (r *report) observe(outcomes []row.Outcome) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {

@@ -84,6 +84,7 @@ type Result struct {
 	Unknown []string `json:"unknown"`
 	// Failures lists the jobs, by name, whose checks ended in an error.
 	Failures []Failure     `json:"failures"`
+	Held     bool          `json:"-"` // other runners held claims of the slot when this runner left it
 	Took     time.Duration `json:"-"`
 }
 

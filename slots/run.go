@@ -141,6 +141,7 @@ func (r *run) do() (Result, error) {
 		case "open":
 			state, err = r.attend()
 		case "busy":
+			r.report.held()
 			state = StateOpen
 		case "done":
 			state = StateDone
@@ -283,6 +284,7 @@ func (r *run) loop() (State, error) {
 			if claimed, err = r.takeOver(); claimed {
 				idle = elapsed.Now()
 			} else if err == nil && (!r.stays(idle) || r.lanes.IsLimitReached()) {
+				r.report.held()
 				return StateOpen, r.noteOrphans()
 			} else {
 				r.tasks.wait(r.ctx.Stop)

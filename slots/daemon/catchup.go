@@ -83,7 +83,10 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 }
 
 // leftTo returns whether catch-up left a slot to another runner, which may die, or to the next catch-up.
-func leftTo(r slots.Result) bool { return r.State == slots.StateOpen && len(r.Unknown) == 0 }
+// A slot that only has rows of unregistered jobs is not: no runner may ever come for them.
+func leftTo(r slots.Result) bool {
+	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
+}
 
 // catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up.
 // Otherwise it returns until.

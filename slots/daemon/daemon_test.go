@@ -468,6 +468,16 @@ func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 
 func TestCatchUpLeavesASlotToTheRunThatHasItUntilThatRunStops(t *testing.T) {
 	t.Parallel()
+	for name, unregistered := range map[string]int{"with rows of its jobs alone": 0, "beside a row of an unregistered job": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leavesASlotToItsRun(t, unregistered)
+		})
+	}
+}
+
+func leavesASlotToItsRun(t *testing.T, unregistered int) {
+	t.Helper()
 	w := setup(t, time.Second)
 	w.record("job")
 	slot := w.slot(-2 * int(lookBack/time.Second)) // only a catch-up of the whole ledger finds it
@@ -475,6 +485,7 @@ func TestCatchUpLeavesASlotToTheRunThatHasItUntilThatRunStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.due(slot, "job", 1)
+	w.due(slot, "another team's", unregistered)
 	held, started := jobs.NewRegistry(), make(chan struct{})
 	held.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		close(started)
