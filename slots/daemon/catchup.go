@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/retention"
 )
@@ -22,16 +23,17 @@ const (
 	pruning = 24 * time.Hour
 )
 
-// catchUpState is part of state. Its instants, other than until, are local and monotonic.
+// catchUpState is part of state. Its instants, other than until, are local and monotonic. A catch-up is complete if it
+// has come to all slots that it found, even if it left rows in some.
 type catchUpState struct {
 	busy     bool
 	due      bool      // a slot was done since the last one began
 	ended    time.Time // when the last one ended
-	until    time.Time // no slot before it had work left when the last good one ended; zero before the first
-	thorough time.Time // when the last good one that read the whole ledger began
+	until    time.Time // no slot before it had work left when the last complete one ended; zero before the first
+	thorough time.Time // when the last complete one that read the whole ledger began
 	pruned   time.Time // when history was last pruned
 	err      error     // of the last one
-	missed   int64     // slots that began without a run here, since the last good one began
+	missed   int64     // slots that began without a run here, since the last complete one began
 }
 
 // beginCatchUp begins a catch-up when it is time for one.
@@ -50,7 +52,7 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 		left, err := d.catchUpOn(ctx, since, until)
 		d.mu.Lock()
 		c.busy, c.ended, c.err = false, monotonic(), err
-		if err == nil {
+		if !left.IsZero() {
 			c.until = left
 			c.missed -= missed
 			if whole {
@@ -59,7 +61,7 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 		}
 		d.mu.Unlock()
 		d.give(ctx, err)
-		if err == nil {
+		if ctx.Err() == nil && !pg.IsTransient(err) {
 			d.prune(ctx)
 		}
 	})
@@ -88,32 +90,39 @@ func leftTo(r slots.Result) bool {
 	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
 }
 
-// catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up.
-// Otherwise it returns until.
+// catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
+// there is none, and the zero time if catch-up has not come to all slots.
 func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
-		return until, stoppedBy(ctx, false, err)
+		return left, stoppedBy(ctx, false, err)
 	}
 	opened := false // a slot
 	left = until
-	open := until // the first slot that is
+	open := until // the first slot that is not done
 	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
 		d.warnNotRegistered(ctx, r)
 		if leftTo(r) && r.Slot.Before(left) {
 			left = r.Slot
 		}
-		if r.State == slots.StateOpen && r.Slot.Before(open) {
+		if r.State != slots.StateDone && r.Slot.Before(open) {
 			open = r.Slot
 		}
 		opened = opened || r.State != ""
 	}})
 	err = stoppedBy(ctx, opened, err)
 	d.logCaught(ctx, caught, err)
-	if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
+	switch complete := caught.Total.Slots >= int64(len(caught.Slots))+caught.MoreSlots; {
+	case err == nil:
+		return left, nil
+	case errors.Is(err, slots.ErrAbandoned):
+		return time.Time{}, err
+	case errors.Is(err, slots.ErrLocked):
 		return open, nil // it has done all else, and the next one looks at the rest
+	case errors.Is(err, slots.ErrRefused) && complete:
+		return open, err
 	}
-	return left, err
+	return time.Time{}, err
 }
 
 func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) {

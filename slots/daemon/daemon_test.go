@@ -660,3 +660,40 @@ func TestARowThatTheDatabaseRefusesIsCheckedOnceByTheRunAndOnceByCatchUp(t *test
 		t.Errorf("%d rows have ended, want the other one", n)
 	}
 }
+
+// The row is tried and refused again and again, and the daemon does all else.
+func TestARowThatTheDatabaseRefusesKeepsNoCatchUpFromItsEnd(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
+	w := setup(t, day)
+	w.record("job")
+	if err := w.ledger.Begin(t.Context(), w.slot(-3)); err != nil {
+		t.Fatal(err)
+	}
+	refused := w.slot(-2)
+	w.due(w.slot(-3), "job", 1)
+	w.due(refused, "job", 2)
+	w.due(w.slot(-1), "job", 1)
+	w.db.MustExec(`
+		create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no row 1 here'; end $$;
+		create trigger refuse before update or delete on prescient.future_job
+		for each row when (old.entity_key = '1') execute function refuse();
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot, check_count,
+			error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+		values (0, 'old', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'failed', now() - interval '80 days')`)
+	d, err := newDaemon(w.config(func(c *Config) { c.Keep = 40 * day }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.catchUp.missed = 3 // as after an outage
+	w.startDaemon(d)
+	eventually(t, "the old month to be dropped", func() bool {
+		return w.count(`select count(*) from prescient.future_job_history where job_exec = 'old'`) == 0
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := &d.catchUp; !errors.Is(c.err, slots.ErrRefused) || c.missed != 0 || c.thorough.IsZero() || !c.until.Equal(refused) {
+		t.Errorf("catch-up ended with %v; %d slots are missed; the next one begins at %s, want %s; the whole ledger was read: %t", c.err, c.missed, c.until,
+			refused, !c.thorough.IsZero())
+	}
+}
