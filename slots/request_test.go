@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -331,6 +332,38 @@ func TestAPushBackKeepsEachColumnThatIsNotAboutTheCall(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, w.columns(test.of...)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A request is honoured with the record of its row. If that failed, the row could never be recorded, and its slot would
+// stay open. So enqueue refuses such a maximum wait, and a request that has one is honoured without it.
+func TestARequestWithAMaximumWaitThatIsTooLongLeavesNoSlotOpen(t *testing.T) {
+	t.Parallel()
+	const rows = 20
+	for _, wait := range []string{"1000 years", "1000000 years", "1000000 years -360000000 days"} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(3)), nil }))
+			w.enqueue("job", slot(1), rows)
+			w.clock.Set(slot(1))
+			var list []jobs.Request
+			for k := range rows {
+				list = append(list, jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k), CheckAt: slot(5)})
+			}
+			if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, jobs.PushBack(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			w.db.MustExec("update prescient.future_job set request.max_wait = $1::interval", wait)
+			if result := w.run(slot(1)); result.State != slots.StateDone || result.Rescheduled != rows {
+				t.Errorf("%+v", result)
+			}
+			for _, row := range w.waiting() {
+				if !row.NextCheckAt.Equal(slot(5)) || row.ErrorCount != 0 {
+					t.Errorf("row %s waits for %s, with the error %s", row.EntityKey, row.NextCheckAt, row.LastError)
+				}
 			}
 		})
 	}

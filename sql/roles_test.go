@@ -55,7 +55,7 @@ var mayCall = map[pg.Role]string{
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule refusing_login schedule_mistake set_schedule wait_for_schedule`,
 	pg.Rules:    `cancel_keys rule_look rule_mark rule_rename rule_resume rule_wait rule_wait_many`,
 	pg.Operator: `end_action give_rows receive_rows record_action record_request renew_action retime retry_failed set_width settle_rows`,
-	pg.Owner:    `renumber_events lock_check end_check end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
+	pg.Owner:    `renumber_events lock_check end_check end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds wait_fits`,
 }
 
 var contains = map[pg.Role][]pg.Role{

@@ -58,7 +58,7 @@ begin
         j.job is not null and r.name is null and enqueue.job_exec <> 'schedule'
         and num_nulls(enqueue.entity_name, enqueue.entity_key, enqueue.check_at) = 0
         and enqueue.check_at <= statement_timestamp() + interval '100 years'
-        and (enqueue.max_wait is null or enqueue.max_wait >= interval '0')
+        and prescient.wait_fits(enqueue.max_wait) is not false
         and enqueue.on_conflict in ('keep', 'replace', 'push_back', 'error')
         and num_nonnulls(clock, enqueue.within, enqueue.unless_ended_within) = 0
     into width, number, plain

@@ -76,8 +76,8 @@ begin
             coalesce(cardinality(job_execs), 0)
             using errcode = 'array_subscript_error';
     end if;
-    if max_wait < interval '0' then
-        raise exception 'max_wait is %; it must not be negative', max_wait using errcode = 'invalid_parameter_value';
+    if not prescient.wait_fits(max_wait) then
+        raise exception 'max_wait is %; it must be from 0 to 1000 years', max_wait using errcode = 'invalid_parameter_value';
     end if;
     if (select max(at) from unnest(check_ats) as at) > coalesce(clock, clock_timestamp()) + interval '100 years' then
         perform prescient.require_given(g.job_exec, g.entity_name, g.entity_key, g.check_at, null, clock)

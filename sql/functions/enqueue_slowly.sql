@@ -49,7 +49,7 @@ begin
                 using errcode = 'invalid_parameter_value';
         end if;
         if num_nulls(job_exec, entity_name, entity_key, check_at) > 0
-            or max_wait < interval '0'
+            or not prescient.wait_fits(max_wait)
             or check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
         then
             perform prescient.require_given(job_exec, entity_name, entity_key, check_at, max_wait, clock);

@@ -44,10 +44,13 @@ begin
         end if;
         return waiting.next_check_at;
     end if;
-    latest := (
-        select prescient.slot_floor((waiting.first_check_at at time zone 'UTC' + max_wait) at time zone 'UTC', s.width)
-        from prescient.setting s
-    );
+    -- A request that was recorded before max_wait had a bound may have one with which the sum fails.
+    if prescient.wait_fits(max_wait) then
+        latest := (
+            select prescient.slot_floor((waiting.first_check_at at time zone 'UTC' + max_wait) at time zone 'UTC', s.width)
+            from prescient.setting s
+        );
+    end if;
     target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), latest);
     if waiting.next_check_at >= target then
         return waiting.next_check_at;

@@ -1,5 +1,5 @@
--- Fails for arguments with which a request cannot become a row, and names the argument: a null, an instant more than
--- 100 years ahead, which is a mistake, and a negative max_wait. The columns of a rule's table are no mistake.
+-- Fails for arguments with which a request cannot become a row, and names the argument: a null, a max_wait that does
+-- not fit, and an instant more than 100 years ahead, which is a mistake. The columns of a rule's table are no mistake.
 -- Called by enqueue_slowly, push_back and reschedule, and by enqueue_many for the instant alone.
 create or replace function prescient.require_given(
     job_exec    text,
@@ -23,8 +23,8 @@ begin
             end
             using errcode = 'null_value_not_allowed';
     end if;
-    if max_wait < interval '0' then
-        raise exception 'max_wait is %; it must not be negative', max_wait using errcode = 'invalid_parameter_value';
+    if not prescient.wait_fits(max_wait) then
+        raise exception 'max_wait is %; it must be from 0 to 1000 years', max_wait using errcode = 'invalid_parameter_value';
     end if;
     if check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
         and not exists (select from prescient.rule r where r.name = job_exec)
