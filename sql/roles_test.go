@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ var mayRun = map[pg.Role]string{
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pg.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_now event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell history_prune ledger_fill ledger_prune ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
-		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_refusing schedule_update schedule_wait
+		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_job rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_pauser schedule_refusing schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pg.Owner: `event_renumber`,
 	pg.Operator: `action_end action_insert action_renew event_forget history_ack history_retry job_pause job_resume ledger_begin ledger_rewind
@@ -381,6 +382,64 @@ func TestAnApplicationCannotForgeTheChecksOfARule(t *testing.T) {
 	exec(t, db, "select forged_rule.enqueue('remind', 'orders', '1', check_at => '2030-03-01'); set role forged_rule_nobody; select forged_rule.cancel_entity('orders', '1'); reset role")
 	if got := list(t, db, "select j.name from forged_rule.future_job f join forged_rule.job j using (job)"); !slices.Equal(got, []string{"unshipped"}) {
 		t.Errorf("waiting: %q", got)
+	}
+}
+
+// A session may keep a snapshot from before the rule open, for any other transaction to use.
+func TestAnApplicationCannotForgeTheChecksOfARuleInAnOlderSnapshot(t *testing.T) {
+	t.Parallel()
+	const schema = "older_snapshot"
+	db := withRoles(t, schema)
+	const instant = "check_at => '2030-03-01'"
+	exec(t, db, `
+		grant older_snapshot_app to older_snapshot_nobody;
+		select older_snapshot.enqueue('known', 'orders', '1', `+instant+`), older_snapshot.enqueue('remind', 'orders', '1', `+instant+`);
+		select older_snapshot.cancel('known', 'orders', '1')`)
+	repeatable := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
+	keeper, err := db.BeginTxx(t.Context(), repeatable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = keeper.Rollback() }()
+	older := get[string](t, keeper, "select pg_export_snapshot()")
+	for _, name := range []string{"known", "new"} { // as an apply does
+		tx := begin(t, db)
+		get[int](t, tx, pg.RuleInsert.In(pgsql.Schema(schema)), name, "shop.orders", "{}", nil)
+		exec(t, tx, pg.RuleJob.In(pgsql.Schema(schema)), name)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Any login may take the lock of a new name.
+	exec(t, begin(t, db), pg.NewStatement("select pg_advisory_xact_lock(hashtextextended('prescient.job new', 0))").In(pgsql.Schema(schema)))
+	enqueue := func(snapshot, call string) error {
+		tx, err := db.BeginTxx(t.Context(), repeatable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if snapshot != "" {
+			exec(t, tx, "set transaction snapshot '"+snapshot+"'")
+		}
+		exec(t, tx, "set local role older_snapshot_nobody")
+		_, err = tx.ExecContext(t.Context(), "select older_snapshot."+call)
+		return err
+	}
+	for _, call := range []string{
+		"enqueue('known', 'orders', '2', " + instant + ")", "enqueue('known', 'orders', '2', " + instant + ", within => '1 hour')",
+		"enqueue('new', 'orders', '2', " + instant + ")",
+		"enqueue_many('{remind,known}', '{orders,orders}', '{2,2}', item_keys => '{a,a}', check_ats => '{2030-03-01,2030-03-01}')",
+		"enqueue_many('{new}', '{orders}', '{2}', item_keys => '{a}', check_ats => '{2030-03-01}', on_conflict => 'replace')",
+	} {
+		if err := enqueue(older, call); !pg.HasState(err, pqerror.TRSerializationFailure) {
+			t.Errorf("%s in the older snapshot: %v", call, err)
+		}
+		if err := enqueue("", call); !pg.HasState(err, pqerror.InsufficientPrivilege) {
+			t.Errorf("%s in a new snapshot: %v", call, err)
+		}
+	}
+	if err := enqueue(older, "enqueue('remind', 'orders', '2', "+instant+")"); err != nil {
+		t.Errorf("a check of an application: %v", err)
 	}
 }
 

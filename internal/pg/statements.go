@@ -238,6 +238,7 @@ var (
 	RuleGet               = file("rule_get")
 	RuleHolders           = file("rule_holders")
 	RuleInsert            = file("rule_insert")
+	RuleJob               = file("rule_job")
 	RulePosition          = file("rule_position")
 	RulePrune             = file("rule_prune")
 	RulePruneCount        = file("rule_prune_count")

@@ -196,6 +196,9 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 		case p.was == nil:
 			err = pg.One(ctx, tx, pg.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()},
 				&version)
+			if err == nil {
+				_, err = tx.ExecContext(ctx, pg.RuleJob.In(s.schema), p.Name)
+			}
 		case p.Action == Resume:
 			version = p.was.Version
 		default:

@@ -15,8 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/eventtest"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -131,6 +133,27 @@ func slotsOf(p rulestore.RulePlan) string {
 		list = append(list, fmt.Sprintf("%s %d", c.Slot.Format("01-02 15:04"), c.Rows))
 	}
 	return strings.Join(list, ", ")
+}
+
+// From this row an enqueue in an older snapshot finds out that there is a rule.
+func TestAnApplyOfANewRuleWritesTheRowOfItsJob(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]string{
+		"a new name":   "select",
+		"a known name": "select prescient.ensure_job('order.unshipped')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec(before)
+			older := s.before()
+			s.apply(unshipped)
+			_, err := older.Exec("insert into prescient.job (job, name) select prescient.job_number(n), n from (values ('order.unshipped')) as o (n) on conflict do nothing")
+			if !pg.HasState(err, pqerror.TRSerializationFailure) {
+				t.Errorf("an older transaction takes the row for the one that it sees: %v", err)
+			}
+		})
+	}
 }
 
 func TestAPlanTellsWhatWaitsInItsSlotsAlready(t *testing.T) {

@@ -48,7 +48,7 @@ declare
     clock  timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     width  interval;
     number bigint;
-    plain  boolean; -- the name is an application's, and only the key decides
+    plain  boolean; -- the name is an application's, in a snapshot of now, and only the key decides
     target timestamptz;
 begin
     -- One query and few expressions, because a transaction prepares each of them again. The query also locks the table
@@ -61,6 +61,7 @@ begin
         and prescient.wait_fits(enqueue.max_wait) is not false
         and enqueue.on_conflict in ('keep', 'replace', 'push_back', 'error')
         and num_nonnulls(clock, enqueue.within, enqueue.unless_ended_within) = 0
+        and current_setting('transaction_isolation') = 'read committed' -- see require_rights
     into width, number, plain
     from prescient.setting s
     left join prescient.job j on j.name = enqueue.job_exec

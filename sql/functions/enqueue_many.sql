@@ -48,7 +48,7 @@ declare
     wrong          interval;
     bad            record;
 begin
-    perform prescient.require_rights(n.name)
+    perform prescient.require_rights(n.name, inserts => true)
     from (select distinct name from unnest(job_execs) as g (name)) as n;
     if clock is not null then
         perform prescient.require_runner(clock);

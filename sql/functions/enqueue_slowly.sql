@@ -1,5 +1,6 @@
 -- enqueue for a call that enqueue does not end by itself: it has an option, its name is new or belongs to a
--- schedule or a rule, its key waits already, or its insert waited until the slot had begun.
+-- schedule or a rule, its transaction is not read committed, its key waits already, or its insert waited until the slot
+-- had begun.
 -- known: the number of the job, if enqueue has tried the insert. made_id and made_slot are then the row that it
 -- made; null: the key waits.
 -- Called by enqueue.
@@ -40,7 +41,7 @@ declare
     ended   record;
 begin
     if number is null then
-        perform prescient.require_rights(enqueue_slowly.job_exec);
+        perform prescient.require_rights(enqueue_slowly.job_exec, inserts => true);
         if clock is not null then
             perform prescient.require_runner(clock);
         end if;

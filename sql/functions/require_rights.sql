@@ -2,12 +2,16 @@
 -- "schedule" say what schedules publish next, and those of a rule when its steps fire. So a role that
 -- may not write the tables of both may not write their rows either. The triggers of rules call
 -- functions of their own.
+-- inserts: the caller may insert a row. At any isolation level but read committed, the transaction may have a snapshot
+-- from before the rule, also one that another session keeps open for it. It does not see the rule. But the apply has
+-- written the row of the job, and the insert below fails with 40001 if the row that is there now is not in the snapshot.
+-- It fails in the same way if a run has registered the job since, which a run does once an hour at most. Such a
+-- transaction cannot change other rows of a rule: it does not see them, or they have changed.
 -- Called by the functions for applications, which run with the owner's rights: the caller is the
 -- role of the session.
-create or replace function prescient.require_rights(job_exec text)
+create or replace function prescient.require_rights(job_exec text, inserts boolean default false)
 returns void
 language plpgsql
-stable
 as $$
 declare
     caller text := coalesce(nullif(current_setting('role'), 'none'), session_user);
@@ -20,14 +24,17 @@ begin
                     hint = 'Ask for a check of a job with another name. To change schedules, '
                         'use a role that is a member of prescient_runner.';
         end if;
-    elsif exists (select from prescient.rule r where r.name = job_exec)
-        and not has_table_privilege(caller, 'prescient.rule_fired', 'insert') then
-        raise exception 'job % belongs to the rule of that name, whose checks role % may not change',
-            quote_literal(job_exec), quote_ident(caller)
-            using errcode = 'insufficient_privilege',
-                hint = 'Its triggers keep the checks in step with the table. To change them by hand, '
-                    'use a role that is a member of prescient_runner.';
+    elsif not has_table_privilege(caller, 'prescient.rule_fired', 'insert') then
+        if exists (select from prescient.rule r where r.name = job_exec) then
+            raise exception 'job % belongs to the rule of that name, whose checks role % may not change',
+                quote_literal(job_exec), quote_ident(caller)
+                using errcode = 'insufficient_privilege',
+                    hint = 'Its triggers keep the checks in step with the table. To change them by hand, '
+                        'use a role that is a member of prescient_runner.';
+        elsif inserts and job_exec is not null and current_setting('transaction_isolation') <> 'read committed' then
+            insert into prescient.job (job, name) values (prescient.job_number(job_exec), job_exec) on conflict do nothing;
+        end if;
     end if;
 end
 $$;
-revoke all on function prescient.require_rights(text) from public;
+revoke all on function prescient.require_rights(text, boolean) from public;

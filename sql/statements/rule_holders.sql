@@ -1,5 +1,6 @@
 -- Returns the first session that holds a lock of a table ($1) because of which a trigger of it
--- cannot be created or dropped, or the lock of its rule ($3), such as a check.
+-- cannot be created or dropped, or the lock of its rule ($3), such as a check, or has enqueued the
+-- first check of the rule's name.
 -- Called by internal/rulestore.Store.locked.
 select format('session %s of %s (%s, %s)', h.pid, h.usename, coalesce(nullif(h.application_name, ''), 'no application_name'), coalesce(h.state, 'state unknown')) as holder,
     format('select pg_terminate_backend(%s)', h.pid) as mends
@@ -14,7 +15,9 @@ where l.database = (select d.oid from pg_database d where d.datname = current_da
             and ($2::boolean or l.mode not in ('AccessShareLock', 'RowShareLock'))
         or l.locktype = 'advisory'
             and l.objsubid = 1
-            and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('prescient.rule ' || $3, 0)
+            and (l.classid::bigint << 32 | l.objid::bigint) in (
+                hashtextextended('prescient.rule ' || $3, 0), hashtextextended('prescient.job ' || $3, 0)
+            )
     )
 order by h.xact_start nulls last
 limit 1
