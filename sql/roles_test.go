@@ -50,7 +50,7 @@ var mayRun = map[pg.Role]string{
 var mayCall = map[pg.Role]string{
 	"both":    `settings slot_ceil slot_floor store`,
 	pg.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
+	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took of_schedule journal_abroad journal_check journal_value why`,
 	pg.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule refusing_login schedule_mistake set_schedule wait_for_schedule`,
@@ -691,7 +691,8 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	t.Parallel()
 	const schema = "rows_of_schedules"
 	db := withRoles(t, schema)
-	exec(t, db, `select rows_of_schedules.enqueue('schedule', 'schedule', 'payroll', check_at => clock_timestamp(), payload => '{"at": 1700000000}')`)
+	exec(t, db, `select rows_of_schedules.enqueue('schedule', 'schedule', 'payroll', check_at => clock_timestamp(), payload => '{"at": 1700000000}'),
+		rows_of_schedules.enqueue('pay', 'schedule', 'payroll', 'payroll-1700000000', check_at => clock_timestamp())`)
 	for _, call := range []string{
 		`enqueue('schedule', 'schedule', 'payroll', item_key => 'twin', check_at => clock_timestamp(), payload => '{"at": 1}')`,
 		`enqueue('schedule', 'schedule', 'payroll', check_at => clock_timestamp(), on_conflict => 'replace')`,
@@ -701,12 +702,20 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 		`cancel('schedule', 'schedule', 'payroll')`,
 		`reschedule('schedule', 'schedule', 'payroll', check_at => clock_timestamp())`,
 		`push_back('schedule', 'schedule', 'payroll', check_at => clock_timestamp())`,
+		// A key that the schedule will enqueue at an instant, and one that it has.
+		`enqueue('pay', 'schedule', 'payroll', 'payroll-1800000000', check_at => clock_timestamp())`,
+		`enqueue('pay', 'schedule', 'payroll', 'payroll-1700000000', check_at => clock_timestamp(), on_conflict => 'replace')`,
+		`enqueue_many(array['x', 'pay'], array['o', 'schedule'], array['1', 'payroll'], array['', 'payroll-1800000000'],
+			array[now(), now()])`,
+		`cancel('pay', 'schedule', 'payroll', 'payroll-1700000000')`,
+		`reschedule('pay', 'schedule', 'payroll', 'payroll-1700000000', check_at => clock_timestamp())`,
+		`push_back('pay', 'schedule', 'payroll', 'payroll-1700000000', check_at => clock_timestamp())`,
 	} {
 		err := as(t, db, "rows_of_schedules_app", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select rows_of_schedules."+call)
 			return err
 		})
-		if !pg.HasState(err, pqerror.InsufficientPrivilege) || !strings.Contains(err.Error(), `job "schedule" belongs to recurring schedules`) {
+		if !pg.HasState(err, pqerror.InsufficientPrivilege) || !strings.Contains(err.Error(), `belongs to recurring schedules`) {
 			t.Errorf("%s: %v", call, err)
 		}
 		if err := as(t, db, "rows_of_schedules_runner", func(tx *sqlx.Tx) error {
@@ -719,8 +728,12 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	if n := get[int](t, db, `select rows_of_schedules.cancel_entity('schedule', 'payroll')`); n != 0 {
 		t.Errorf("cancel_entity ended %d rows of schedules", n)
 	}
-	if n := get[int](t, db, `select count(*) from rows_of_schedules.future_job`); n != 1 {
-		t.Errorf("%d rows wait, want that of the schedule", n)
+	waiting := "select n from (" + pg.BoardWaiting.In(pgsql.Schema(schema)) + ") as preview (n, first, job, mark, stay, id)"
+	if n := get[int](t, db, waiting, "schedule", "payroll", nil, nil, true); n != 0 {
+		t.Errorf("a preview of that counts %d rows", n)
+	}
+	if n := get[int](t, db, `select count(*) from rows_of_schedules.future_job`); n != 2 {
+		t.Errorf("%d rows wait, want that of the schedule, and the one that it has enqueued", n)
 	}
 }
 

@@ -20,7 +20,7 @@ declare
     arriving boolean := false;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
-    perform prescient.require_rights(end_check.job_exec);
+    perform prescient.require_rights(end_check.job_exec, prescient.of_schedule(entity_name, entity_key, item_key));
     -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
     -- count: its row may never have been released, and have been checked in its own store. Copies have names, so none
     -- is of a job whose name has not committed.

@@ -1,5 +1,5 @@
--- Ends the waiting rows of an entity, with every job but "schedule" and those of rules, which keep their rows in step with
--- a table themselves, and puts them into history. Returns their number.
+-- Ends the waiting rows of an entity, and puts them into history. It leaves those of job "schedule", those that schedules
+-- enqueue, and those of rules, which keep their rows in step with a table themselves. Returns their number.
 -- Anonymous rows are never found. Rows on their way from another store end in the same way when
 -- they arrive.
 create or replace function prescient.end_checks(outcome text, entity_name text, entity_key text)
@@ -18,7 +18,6 @@ declare
     numbers  bigint[]; -- the jobs of the rows to end
     items    text[];   -- and their items
 begin
-    perform prescient.require_rights(null);
     -- By their names, because a name may have no row in table job.
     others := array(
         select prescient.find_job(o.name)
@@ -34,6 +33,7 @@ begin
             and i.job_exec <> 'schedule'
             and not exists (select from prescient.rule r where r.name = i.job_exec)
             and i.item_key is not null
+            and not prescient.of_schedule(i.entity_name, i.entity_key, i.item_key)
             and i.outcome is null
         returning i.data ->> 'next_check_at' as slot
     )
@@ -45,7 +45,8 @@ begin
     where f.entity_name = end_checks.entity_name
         and f.entity_key = end_checks.entity_key
         and (f.job = any (others)) is not true
-        and f.item_key is not null;
+        and f.item_key is not null
+        and not prescient.of_schedule(f.entity_name, f.entity_key, f.item_key);
     -- A row may have ended while this waited for it, and be followed by another of its key. Keys that come later wait on.
     for turn in 1 .. 100 loop
         if not exists (

@@ -55,7 +55,7 @@ begin
     -- before it reads the width, as set_width does.
     select
         s.width, j.job,
-        j.job is not null and r.name is null and enqueue.job_exec <> 'schedule'
+        j.job is not null and r.name is null and 'schedule' not in (enqueue.job_exec, enqueue.entity_name)
         and num_nulls(enqueue.entity_name, enqueue.entity_key, enqueue.check_at) = 0
         and enqueue.check_at <= statement_timestamp() + interval '100 years'
         and prescient.wait_fits(enqueue.max_wait) is not false

@@ -48,8 +48,11 @@ declare
     wrong          interval;
     bad            record;
 begin
-    perform prescient.require_rights(n.name, inserts => true)
-    from (select distinct name from unnest(job_execs) as g (name)) as n;
+    perform prescient.require_rights(n.name, n.of_schedule, inserts => true)
+    from (
+        select distinct g.name, prescient.of_schedule(g.entity_name, g.entity_key, g.item_key) as of_schedule
+        from unnest(job_execs, entity_names, entity_keys, item_keys) as g (name, entity_name, entity_key, item_key)
+    ) as n;
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;

@@ -41,7 +41,10 @@ declare
     ended   record;
 begin
     if number is null then
-        perform prescient.require_rights(enqueue_slowly.job_exec, inserts => true);
+        perform prescient.require_rights(
+            enqueue_slowly.job_exec, prescient.of_schedule(enqueue_slowly.entity_name, enqueue_slowly.entity_key, enqueue_slowly.item_key),
+            inserts => true
+        );
         if clock is not null then
             perform prescient.require_runner(clock);
         end if;

@@ -26,7 +26,7 @@ declare
     clock   timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
     seconds integer := prescient.within_seconds(within);
 begin
-    perform prescient.require_rights(push_back.job_exec);
+    perform prescient.require_rights(push_back.job_exec, prescient.of_schedule(entity_name, entity_key, item_key));
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;

@@ -1,7 +1,7 @@
--- Fails if a job belongs to schedules or to a rule, and the caller is no runner. The rows of job
--- "schedule" say what schedules publish next, and those of a rule when its steps fire. So a role that
--- may not write the tables of both may not write their rows either. The triggers of rules call
--- functions of their own.
+-- Fails if a check belongs to a schedule or to a rule, and the caller is no runner. The rows of job
+-- "schedule" say what schedules publish next, those that schedules enqueue (of_schedule) are what they
+-- publish, and those of a rule say when its steps fire. So a role that may not write the tables of both may
+-- not write their rows either. The triggers of rules call functions of their own.
 -- inserts: the caller may insert a row. At any isolation level but read committed, the transaction may have a snapshot
 -- from before the rule, also one that another session keeps open for it. It does not see the rule. But the apply has
 -- written the row of the job, and the insert below fails with 40001 if the row that is there now is not in the snapshot.
@@ -9,19 +9,20 @@
 -- transaction cannot change other rows of a rule: it does not see them, or they have changed.
 -- Called by the functions for applications, which run with the owner's rights: the caller is the
 -- role of the session.
-create or replace function prescient.require_rights(job_exec text, inserts boolean default false)
+create or replace function prescient.require_rights(job_exec text, of_schedule boolean, inserts boolean default false)
 returns void
 language plpgsql
 as $$
 declare
     caller text := coalesce(nullif(current_setting('role'), 'none'), session_user);
 begin
-    if job_exec = 'schedule' then
+    if job_exec = 'schedule' or of_schedule then
         if not has_table_privilege(caller, 'prescient.schedule', 'delete') then
-            raise exception 'job "schedule" belongs to recurring schedules, which role % may not change',
+            raise exception '% belongs to recurring schedules, which role % may not change',
+                case when job_exec = 'schedule' then 'job "schedule"' else 'an item_key of entity_name "schedule" that begins with the entity_key' end,
                 quote_ident(caller)
                 using errcode = 'insufficient_privilege',
-                    hint = 'Ask for a check of a job with another name. To change schedules, '
+                    hint = 'Ask for a check with another name. To change schedules, '
                         'use a role that is a member of prescient_runner.';
         end if;
     elsif not has_table_privilege(caller, 'prescient.rule_fired', 'insert') then
@@ -37,4 +38,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.require_rights(text, boolean) from public;
+revoke all on function prescient.require_rights(text, boolean, boolean) from public;

@@ -23,7 +23,7 @@ declare
     target  timestamptz;
     asked   prescient.request;
 begin
-    perform prescient.require_rights(reschedule.job_exec);
+    perform prescient.require_rights(reschedule.job_exec, prescient.of_schedule(entity_name, entity_key, item_key));
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;

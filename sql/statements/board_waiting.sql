@@ -1,5 +1,6 @@
 -- Sums up the waiting checks of an entity in one row. It filters by job $3 and item $4 unless they
--- are null. If $5, it leaves out what cancel_entity leaves: job "schedule" and the jobs of rules.
+-- are null. If $5, it leaves out what cancel_entity leaves: job "schedule", what schedules enqueue, and
+-- the jobs of rules.
 -- It returns their number, the first slot, one of the jobs, a fingerprint that changes when the
 -- rows or their slots change, the number of checks of rules that it leaves out, and the id of one
 -- of the rows.
@@ -12,6 +13,7 @@ with found as (
         and ($3::text is null or job = (select prescient.find_job($3)))
         and ($4::text is null or item_key = $4)
         and not ($5 and job is not distinct from (select prescient.find_job('schedule')))
+        and not ($5 and prescient.of_schedule(entity_name, entity_key, item_key))
 )
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
