@@ -27,6 +27,10 @@ type Store struct {
 	// Source is the CloudEvents source of the events of the store, as Events.Source. A pattern must not have one: its
 	// stores would look like one store. Default: empty, events.source.
 	Source string `mapstructure:"source"`
+
+	// Owner is a role that may own the schemas of a pattern, beside superusers, the owner of the database, the login and
+	// the role SCHEMA_owner. A schema of another role is an error. Default: empty.
+	Owner string `mapstructure:"owner"`
 }
 
 // Database is where a store is, with the settings of c where it has none of its own.
@@ -63,6 +67,10 @@ var storeRules = map[string]rule[Store]{
 	"source": {
 		"empty, or a URI reference, such as https://shop.example.com/orders; for a schema with a *, empty",
 		func(s Store) bool { return s.Source == "" || uri.IsReference(s.Source) && !s.IsPattern() },
+	},
+	"owner": {
+		"empty, or a role of the server; for a schema without a *, empty",
+		func(s Store) bool { return s.Owner == "" || len(s.Owner) <= maxName && s.IsPattern() },
 	},
 }
 

@@ -25,7 +25,7 @@ import (
 // contains.
 var mayRun = map[pg.Role]string{
 	"anybody": `rule_also rule_locks check_number check_role rule_columns rule_expression rule_holders rule_moved rule_reader rule_role rule_table rule_tables rule_labels rule_functions rule_zone rule_triggers rule_writers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking migration_holders periodic_lock role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking migration_holders periodic_lock role_held roles_lose roles_made schedule_normal schema_check store_schemas store_stranger`,
 	// An app and a reader may run these.
 	"member": `forecast_blocks functions_here schedule_blocks`,
 	"both":   `functions_applied read_settings store_read`,

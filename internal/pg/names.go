@@ -31,6 +31,19 @@ func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
 	return names, nil
 }
 
+// Stranger returns the role, if any, because of which the schema of a store must not be used: it owns the schema, or the
+// table setting in it, and is no superuser, nor the owner of the database, the login, the role that MakeRoles makes for
+// it, or the given one.
+func Stranger(ctx context.Context, db Pool, schema Schema, owner string) (role string, err error) {
+	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return One(ctx, tx, StoreStranger.In(anySchema), []any{schema.String(), Owner.In(schema), owner}, &role)
+	})
+	if err != nil {
+		return "", fmt.Errorf("find the owner of schema %s: %w", schema, err)
+	}
+	return role, nil
+}
+
 // Overloads returns those of the routines that have one of the names. Each is written with the types of its parameters,
 // such as "slot_ceil(timestamptz)".
 func Overloads(routines []string, names ...string) (list []string) {

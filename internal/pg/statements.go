@@ -295,6 +295,7 @@ var (
 	SetWidth              = file("set_width")
 	SlotClose             = file("slot_close")
 	StoreSchemas          = file("store_schemas")
+	StoreStranger         = file("store_stranger")
 	SlotJobs              = file("slot_jobs")
 	SlotList              = file("slot_list")
 	SlotOpen              = file("slot_open")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -48,7 +49,10 @@ func Open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.
 	if err != nil {
 		return nil, err
 	}
-	if _, err := Ready(ctx, f, db); err != nil {
+	if err = refuseStranger(ctx, f, db); err == nil {
+		_, err = Ready(ctx, f, db)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
@@ -74,7 +78,31 @@ func Connect(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.Pools().Open(url, func(opts ...pgsql.Option) (*sqlx.DB, error) { return open(ctx, f, url, opts...) })
+	db, err := f.Pools().Open(url, func(opts ...pgsql.Option) (*sqlx.DB, error) { return open(ctx, f, url, opts...) })
+	if err == nil {
+		err = refuseStranger(ctx, f, db)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// refuseStranger returns an error for a store that a pattern stands for, if a role owns its schema that is not trusted.
+// Any role that may create schemas could make one with such a name, and let the login run the functions in it.
+func refuseStranger(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
+	s := f.Store()
+	if !s.Matched {
+		return nil
+	}
+	role, err := pg.Stranger(ctx, db, f.Schema(), s.Owner)
+	if err != nil || role == "" {
+		return err
+	}
+	entry, _, _ := strings.Cut(s.Name, "/")
+	return fmt.Errorf("schema %s, or the table setting in it, belongs to role %s, whose functions this login would run. "+
+		"Nothing was done with it. If it is a store, write owner: %[2]s to the store %[3]s in the settings, "+
+		"or give it to role %[4]s", f.Schema(), role, entry, pg.Owner.In(f.Schema()))
 }
 
 // open connects to a URL, and logs which sessions block it.

@@ -23,6 +23,8 @@ type Store struct {
 	Name     string // empty: the database of the settings
 	Database config.Database
 	Source   string // of its events; empty: that of the settings
+	Matched  bool   // a pattern stands for it
+	Owner    string // a role that may own its schema, if Matched; empty: the settings name none
 	Several  bool   // the command works on other stores, too
 	Repeats  bool   // it is not the first of several; what concerns the machine is done for the first
 	Err      error  // why a command cannot work on it; nil: it can
@@ -158,7 +160,9 @@ func (f *Factory) findStore(name string) (one Store, pattern bool, err error) {
 			database.Schema = schema
 			fallthrough
 		case !s.IsPattern():
-			return Store{Name: name, Database: database, Source: s.Source}, false, nil
+			return Store{
+				Name: name, Database: database, Source: s.Source, Matched: s.IsPattern(), Owner: s.Owner,
+			}, false, nil
 		default:
 			return Store{}, true, nil
 		}
