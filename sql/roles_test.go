@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -471,6 +472,73 @@ func TestTheOwnerOfTriggersWritesOnlyForRules(t *testing.T) {
 		if pq.As(err, pqerror.InsufficientPrivilege) == nil {
 			t.Errorf("%s: %v", call, err)
 		}
+	}
+}
+
+// Any session may choose an application_name, also that of a check.
+func TestAnApplicationThatLocksARowIsNamedWhateverItCallsItself(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	const schema = "calls_itself"
+	address := pgtest.Direct(t)
+	db := open(t, address)
+	exec(t, db, "create role calls_itself_web login password 'web'; drop schema prescient cascade")
+	pgtest.DropRoles(t, db, schema+"_")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	makeRoles(t, db, schema)
+	exec(t, db, "grant calls_itself_app to calls_itself_web; select calls_itself.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
+	as, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.User = url.UserPassword("calls_itself_web", "web")
+	for _, test := range []struct {
+		db   *sqlx.DB
+		want bool
+	}{{open(t, as.String()), true}, {db, false}} {
+		tx := begin(t, test.db)
+		exec(t, tx, "set local application_name = 'prescient claim 1'; select calls_itself.push_back('remind', 'order', '1', check_at => '2030-03-01')")
+		var holders []string
+		err := db.SelectContext(t.Context(), &holders, "select holder from ("+pg.RowHolder.In(pgsql.Schema(schema))+") as h",
+			"2030-03-01", pq.Array([]int64{get[int64](t, db, "select job from calls_itself.future_job")}), 1, 1, pq.Array([]int64{1}), 0)
+		if err != nil || (len(holders) == 1 && strings.Contains(holders[0], "of calls_itself_web (prescient claim 1, ")) != test.want || len(holders) > 1 {
+			t.Errorf("the log names %q, %v, want the session of the application: %t", holders, err, test.want)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A session under another login could otherwise let the log advise to end any session for which it waits.
+func TestTheLogNamesNoSessionForWhichAnotherLoginWaits(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	address := pgtest.Direct(t)
+	db := open(t, address)
+	exec(t, db, "create role waits_web login password 'web'")
+	pgtest.DropRoles(t, db, "waits_")
+	as, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.User = url.UserPassword("waits_web", "web")
+	holder := begin(t, db)
+	exec(t, holder, "set local application_name = 'prescient status'; select pg_advisory_xact_lock(7)")
+	waits := begin(t, open(t, as.String()))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := waits.ExecContext(t.Context(), "set local application_name = 'prescient status'; select pg_advisory_xact_lock(7)")
+		ended <- err
+	}()
+	pgtest.AwaitWaits(t, db, 1)
+	if got := list(t, holder, "select holder from ("+pg.LockHolders.In(pgsql.DefaultSchema)+") as h", 0); len(got) > 0 {
+		t.Errorf("it names %q", got)
+	}
+	if err := errors.Join(holder.Rollback(), <-ended); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,5 +1,5 @@
--- Returns the sessions that hold locks for which sessions with the application_name of this one
--- have waited more than $1 microseconds, and the statement that ends each. A role without
+-- Returns the sessions that hold locks for which sessions with the login and application_name of this
+-- one have waited more than $1 microseconds, and the statement that ends each. A role without
 -- pg_read_all_stats sees neither since when, nor what the holder does.
 -- Called by cmd/internal/database.watchLocks.
 select distinct
@@ -17,6 +17,7 @@ join pg_locks w on w.pid = a.pid and not w.granted and w.waitstart < clock_times
 cross join lateral unnest(pg_blocking_pids(a.pid)) as b (pid)
 join pg_stat_activity h on h.pid = b.pid
 where a.application_name = current_setting('application_name')
+    and a.usename = session_user -- another login may choose any application_name
     and a.datname = current_database()
 order by since nulls last
 limit 10

@@ -1,7 +1,7 @@
 -- Who has held the lock of one of a few rows ($5) for longer than $6 microseconds; $1 to $4 are
--- those of page_read. Checks of other runners, which end, are left out. A role without
--- pg_read_all_stats does not see since when. A row that several transactions have locked at once
--- names none of them.
+-- those of page_read. Checks of other runners, which end, are left out: a login that may not claim rows
+-- is no runner, whatever its application_name. A role without pg_read_all_stats does not see since when.
+-- A row that several transactions have locked at once names none of them.
 -- Called by slots/internal/db.RowWait.LogHolder.
 with locks as (
     select l.pid, l.transactionid, l.granted
@@ -23,7 +23,7 @@ select
 from locks l
 join pg_stat_activity h on h.pid = l.pid
 where l.granted
-    and h.application_name not like 'prescient claim %'
+    and not (h.application_name like 'prescient claim %' and has_table_privilege(h.usesysid, 'prescient.slot_claim', 'insert'))
     and coalesce(h.xact_start, h.state_change, 'epoch') < clock_timestamp() - $6 * interval '1 microsecond'
 union all
 select format('prepared transaction %L of %s', p.gid, p.owner), p.prepared, format('rollback prepared %L', p.gid)
