@@ -83,11 +83,13 @@ func (r *report) progress() Progress {
 	return Progress{Slot: r.result.Slot, Planned: r.result.Planned, Recorded: r.result.Checked}
 }
 
-// note records a job that is not registered here.
+// note records a job that is not registered here, up to claim.MostUnknown of them.
 func (r *report) note(unknown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unknown[unknown] = true
+	if len(r.unknown) < claim.MostUnknown {
+		r.unknown[unknown] = true
+	}
 }
 
 // held records that other runners hold claims of the slot.

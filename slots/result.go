@@ -79,8 +79,8 @@ type Result struct {
 	Refused int64 `json:"refused"`
 	// Abandoned checks went on after their timeout and the grace period.
 	Abandoned int `json:"abandoned"`
-	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here. The rows stay, and the
-	// slot stays open, for a runner that knows the jobs.
+	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here: up to 1,000 of them. The
+	// rows stay, and the slot stays open, for a runner that knows the jobs.
 	Unknown []string `json:"unknown"`
 	// Failures lists the jobs, by name, whose checks ended in an error.
 	Failures []Failure     `json:"failures"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -162,7 +164,7 @@ func (r *run) do() (Result, error) {
 
 // open lets the run into the slot.
 func (r *run) open() (state string, err error) {
-	opened, list, err := r.session.Open(int64(r.cfg.Page))
+	opened, list, err := r.session.Open(int64(r.cfg.Page), r.registered())
 	if err != nil {
 		return "", fmt.Errorf("open: %w", pg.ExplainMissing(err))
 	}
@@ -305,11 +307,20 @@ func (r *run) loop() (State, error) {
 
 // findJobs finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
 func (r *run) findJobs() error {
-	list, err := r.session.ListJobs()
+	list, err := r.session.ListJobs(r.registered())
 	if err == nil {
 		r.know(list)
 	}
 	return err
+}
+
+// registered returns the jobs that the run can check.
+func (r *run) registered() (known claim.Known) {
+	known.Numbers = slices.Collect(maps.Keys(r.jobs))
+	for def := range r.cfg.Registry.All() {
+		known.Names = append(known.Names, def.Name)
+	}
+	return known
 }
 
 // know sets the jobs of the slot. It may only be called while there are no claims, so no check reads them then.

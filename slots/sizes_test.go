@@ -1,13 +1,16 @@
 package slots_test
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -46,6 +49,32 @@ func TestTheLogNamesTheFirstOfManyUnknownJobs(t *testing.T) {
 	result := slots.Result{Unknown: slices.Repeat([]string{"order.42"}, 20_000)}
 	if text := result.LogValue().String(); len(text) > 2000 {
 		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}
+
+// An application may enqueue rows of any number of names. The run lists some of them, and all of its own jobs.
+func TestARunListsAThousandUnknownJobsAndChecksThoseThatItKnows(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "an insert from a select calls no function that writes")
+	const unknown, own = 1100, 20
+	w := setup(t)
+	w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.ensure_job('flood.' || n), 'order', '1', $1::timestamptz, $1::timestamptz from generate_series(1, $2) as n`, slot(1), unknown)
+	for i := range own {
+		name := fmt.Sprint("own.", i)
+		w.registry.Register(name, jobs.Row(done))
+		w.enqueue(name, slot(1), 1)
+	}
+	w.runner() // which registers its jobs
+	w.clock.Set(slot(2))
+	missed := w.status().Trouble[0]
+	listed := len(slices.DeleteFunc(slices.Clone(missed.Jobs), func(j ledger.JobCount) bool { return !strings.HasPrefix(j.JobExec, "own.") }))
+	if n := missed.Waiting(); len(missed.Jobs) != 1000 || listed != own || n != (ledger.Count{N: 1000, AtLeast: true}) {
+		t.Errorf("the status lists %d jobs of the slot, %d of the run, and %s rows", len(missed.Jobs), listed, n)
+	}
+	result := w.run(slot(1))
+	if result.State != slots.StateOpen || result.Finished != own || len(result.Unknown) != 1000 {
+		t.Errorf("%d rows of %d are finished, and %d jobs are unknown: %s", result.Finished, own, len(result.Unknown), result.State)
 	}
 }
 

@@ -347,7 +347,7 @@ func (d due) statements() map[string]statement {
 		}},
 		"slot_close":       {[]string{opened, drained}, pg.SlotClose.In(pgsql.DefaultSchema), []any{d.slot, true, nil}, slotIndex(look)},
 		"slot_waiting":     {nil, pg.SlotWaiting.In(pgsql.DefaultSchema), []any{d.slot}, slotIndex(d.all + few)},
-		"slot_jobs":        {[]string{opened}, pg.SlotJobs.In(pgsql.DefaultSchema), []any{d.slot}, nil},
+		"slot_jobs":        {[]string{opened}, pg.SlotJobs.In(pgsql.DefaultSchema), []any{d.slot, jobs, pq.Array([]string{"remind"}), 1000}, nil},
 		"board_ahead":      {nil, pg.BoardAhead.In(pgsql.DefaultSchema), []any{"remind", d.slot}, slotIndex(100_000 + whole)},
 		"board_job":        {nil, pg.BoardJob.In(pgsql.DefaultSchema), []any{"remind", noon, afterAll, 86400}, nil},
 		"board_job_errors": {nil, pg.BoardJobErrors.In(pgsql.DefaultSchema), []any{"remind", noon, afterAll, 20}, nil},

@@ -1,7 +1,9 @@
 -- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
 -- opened), left open, or done but with rows of jobs that are not paused. counts: those rows by job. Counting
 -- stops at 100,000 rows in all, or 1,000 of each job in each slot: then stopped is true, and there
--- may be more. live: the runners at the slot. waited_for: the session whose lock its rows have waited for.
+-- may be more. A slot has at most 1,000 jobs, or 100 if many slots are in trouble, those first that a run has
+-- registered last: stopped is true for the last of them, and there are more. An application may enqueue rows
+-- of any number of names. live: the runners at the slot. waited_for: the session whose lock its rows have waited for.
 -- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
 -- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
 -- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
@@ -116,18 +118,28 @@ with recursive grid as materialized (
     select slot, coalesce(state, 'early'), true from early
     union all
     select slot, null, null from empty
+), most_jobs as materialized (
+    select greatest(100, least(1000, 100000 / greatest(1, count(*)))) as n from listed where has_rows
 ), job as materialized (
-    select s.slot, number, coalesce(j.name, '#' || number) as name
+    select s.slot, j.number, j.name, j.nth = (select n from most_jobs) and j.total > j.nth as cut
     from listed s
-    cross join lateral prescient.jobs_in_slot(s.slot) as number
-    left join prescient.job j on j.job = number
-    where s.has_rows and j.paused_at is null
+    cross join lateral (
+        select
+            number, coalesce(j.name, '#' || number) as name, count(*) over () as total,
+            row_number() over (order by j.registered_at desc nulls last, number) as nth
+        from prescient.jobs_in_slot(s.slot) as number
+        left join prescient.job j on j.job = number
+        where j.paused_at is null
+        order by nth
+        limit (select n from most_jobs)
+    ) as j
+    where s.has_rows
 ), budget as materialized (
     select greatest(1000, 100000 / greatest(1, count(*))) as most from job
 ), due as materialized (
     select
         job.slot, array_agg(job.name order by job.name) as jobs, array_agg(least(n.n, (select most from budget)) order by job.name) as counts,
-        array_agg(n.n > (select most from budget) order by job.name) as stopped
+        array_agg(job.cut or n.n > (select most from budget) order by job.name) as stopped
     from job
     cross join lateral (
         select count(*) as n

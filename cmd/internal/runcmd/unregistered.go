@@ -30,6 +30,10 @@ const knownFor = 7 * 24 * time.Hour
 // of names that no binary has.
 type isNews func(names []string) (map[string]bool, error)
 
+// mostUnregistered is how many jobs unregistered holds. An application may enqueue rows of any number of names, of
+// other ones in each slot.
+const mostUnregistered = 1000
+
 // unregistered holds jobs that are not registered here, and whose rows therefore leave slots open.
 type unregistered struct {
 	jobs  map[string]bool
@@ -46,6 +50,9 @@ func (u *unregistered) add(r slots.Result) {
 		u.jobs = map[string]bool{}
 	}
 	for _, job := range r.Unknown {
+		if len(u.jobs) == mostUnregistered {
+			break
+		}
 		u.jobs[job] = true
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/lib/pq"
+
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
@@ -65,13 +67,24 @@ type Job struct {
 	Claimable bool
 }
 
+// Known has the jobs that a run can check, by number and by name. A job whose first enqueue has not committed has no
+// name yet, and one that was registered after the run was made has no number here.
+type Known struct {
+	Numbers []int64
+	Names   []string
+}
+
+// MostUnknown is how many jobs that a run cannot check are listed. An application may enqueue rows of any number of
+// names, and would exhaust the memory of the run.
+const MostUnknown = 1000
+
 // Open lets the run into the slot, and opens the slot if no runner has. If the slot has more than few
 // rows, it waits until all rows are there, but at most a tenth of a second. It repeats what the
 // database cannot do now until the run is stopped.
-func (s *Session) Open(few int64) (o Opened, list []Job, err error) {
+func (s *Session) Open(few int64, known Known) (o Opened, list []Job, err error) {
 	taken := 0
 	for try := 0; ; try++ {
-		o, list, err = s.openOnce()
+		o, list, err = s.openOnce(known)
 		taken += o.Taken
 		o.Taken = taken
 		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few ||
@@ -81,7 +94,7 @@ func (s *Session) Open(few int64) (o Opened, list []Job, err error) {
 	}
 }
 
-func (s *Session) openOnce() (o Opened, list []Job, err error) {
+func (s *Session) openOnce(known Known) (o Opened, list []Job, err error) {
 	var planned, taken sql.NullInt64
 	var ahead int64
 	var settled sql.NullBool
@@ -92,7 +105,7 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &s.Position)
 	})
-	list, err = s.listJobs(s.Stop, &m)
+	list, err = s.listJobs(s.Stop, &m, known)
 	if err != nil {
 		return Opened{}, nil, err
 	}
@@ -101,12 +114,16 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	return o, list, nil
 }
 
-// ListJobs lists the jobs of the slot. Those with few rows come first.
-func (s *Session) ListJobs() ([]Job, error) { return s.listJobs(s.Work, new(pg.Message)) }
+// ListJobs lists the jobs of the slot: those that are known, and up to MostUnknown others that have rows to claim. Those
+// with few rows come first.
+func (s *Session) ListJobs(known Known) ([]Job, error) {
+	return s.listJobs(s.Work, new(pg.Message), known)
+}
 
 // listJobs sends a message, and lists the jobs with it. It repeats the message until ctx ends.
-func (s *Session) listJobs(ctx context.Context, m *pg.Message) (list []Job, err error) {
-	m.Add(pg.SlotJobs.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+func (s *Session) listJobs(ctx context.Context, m *pg.Message, known Known) (list []Job, err error) {
+	args := []any{s.Slot, pq.Int64Array(known.Numbers), pq.StringArray(known.Names), MostUnknown}
+	m.Add(pg.SlotJobs.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		var j Job
 		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable)
 		list = append(list, j)

@@ -80,7 +80,7 @@ func (s *Slot) enter() {
 		Turn: make(chan struct{}, 1),
 	}
 	s.Leases = claim.NewKeeper(s.Session)
-	opened, list, err := s.Session.Open(1)
+	opened, list, err := s.Session.Open(1, claim.Known{Names: []string{s.Def.Name}})
 	if err != nil || opened.State != "open" {
 		s.t.Fatalf("the slot is %s: %v", opened.State, err)
 	}
