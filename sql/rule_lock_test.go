@@ -3,6 +3,8 @@ package sql_test
 import (
 	"testing"
 
+	"github.com/lib/pq"
+
 	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -17,7 +19,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 		args   []any
 		want   string
 	}{
-		"change": {pg.RuleChange, []any{"order.late", `{"n": 2}`, 1, true, "shop.orders"}, `applying {"n": 2}`},
+		"change": {pg.RuleChange, []any{"order.late", `{"n": 2}`, 1, true, "shop.orders", pq.StringArray{}}, `applying {"n": 2}`},
 		"remove": {pg.RuleRemoving, []any{"order.late"}, "removing {}"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -203,7 +203,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 			version = p.was.Version
 		default:
 			err = pg.One(ctx, tx, pg.RuleChange.In(s.schema),
-				[]any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation}, &version)
+				[]any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation, p.retimed()}, &version)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrChanged

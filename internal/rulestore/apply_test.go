@@ -737,6 +737,28 @@ func TestOverdueDecidesAboutAnAddedStepOfARowThatWaitsForTheNextSlot(t *testing.
 	}
 }
 
+// An apply that goes on after one that has died knows which steps that one has changed.
+func TestOverdueDecidesAboutAnAddedStepAlsoIfTheApplyDies(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(more string) string {
+		return "rules: [{name: order.late, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: skip, " +
+			"steps: [" + more + "{after: 1h, event: c}]}]"
+	}
+	s.apply(late(""))
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 11:10") + " from generate_series(1, 250) as n")
+	ctx, die := context.WithCancelCause(t.Context())
+	added := late("{after: 20m, event: a}, ")
+	_, err := s.store.Apply(ctx, parse(t, added), func(rulestore.Progress) { die(errDied) })
+	if err == nil {
+		t.Fatal("it did not die")
+	}
+	s.apply(added)
+	if n := s.count("select count(*) from prescient.future_job where payload ->> 'left_out' = '[\"a\"]'"); n != 250 {
+		t.Errorf("step a was left out for %d rows of 250", n)
+	}
+}
+
 // The row goes on telling which steps an earlier apply has left out.
 func TestAnApplyAddsToWhatAnEarlierOneHasLeftOut(t *testing.T) {
 	t.Parallel()

@@ -247,6 +247,28 @@ func sameTimes(was, is rule.Applied) map[string]bool {
 	return same
 }
 
+// timedAsBefore returns the names of the steps that come at the instants for which rows wait: neither this apply nor one
+// that has died before it has changed them.
+func (p *RulePlan) timedAsBefore() map[string]bool {
+	same := sameTimes(p.was.Applied, p.rule.Applied)
+	for _, name := range p.was.Retimed {
+		delete(same, name)
+	}
+	return same
+}
+
+// retimed returns the names of the other steps.
+func (p *RulePlan) retimed() pq.StringArray {
+	names := pq.StringArray{} // not null in the database
+	same := p.timedAsBefore()
+	for _, s := range p.rule.Rule.Steps {
+		if !same[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // timeOf returns a step without what it does.
 func timeOf(s rule.Step) rule.Step {
 	s.Event, s.SQL, s.Job, s.Notify = "", "", "", rule.Notify{}

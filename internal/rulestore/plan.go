@@ -114,7 +114,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	if p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), from); u.zone != "" {
+	if p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), elsewhere(u.Applied), from); u.zone != "" {
 		p.Warnings = append(p.Warnings, u.zone)
 	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
@@ -270,7 +270,7 @@ func (u understood) replaced(was, is []string) bool {
 func (s *Store) walk(p *RulePlan) *walk {
 	w := &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: p.was != nil}
 	if p.was != nil {
-		w.steps = sameTimes(p.was.Applied, p.rule.Applied)
+		w.steps = p.timedAsBefore()
 	}
 	return w
 }

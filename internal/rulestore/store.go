@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
@@ -101,6 +102,9 @@ type Status struct {
 	// Position is the last key of the table to which an apply has come. Empty: it has not begun, or
 	// is done.
 	Position string `json:"position,omitempty"`
+	// Retimed has the steps that come at other instants since the last apply that is done. An apply that has begun, or
+	// has died, still has to look at rows that wait for the instants before.
+	Retimed []string `json:"-"`
 	// AppliedAt is when the last apply was done, in UTC; AppliedBy is its database role.
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 	AppliedBy string    `json:"applied_by,omitempty"`
@@ -170,8 +174,8 @@ func scanStatus(row *sql.Rows, r *Status) error {
 	var name, relation, definition string
 	var position sql.NullString
 	var appliedAt, pausedAt, stoppedAt sql.NullTime
-	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, &appliedAt, &r.AppliedBy, &pausedAt,
-		&r.PausedBy, &stoppedAt)
+	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, pq.Array(&r.Retimed), &appliedAt,
+		&r.AppliedBy, &pausedAt, &r.PausedBy, &stoppedAt)
 	if err != nil {
 		return err
 	}

@@ -822,6 +822,7 @@ create table prescient.rule (
     version    integer     not null default 1,
     state      text        not null default 'applying',
     position   text,
+    retimed    text[]      not null default '{}',
     applied_at timestamptz,
     applied_by prescient.label,
     recovers_at timestamptz,
@@ -844,6 +845,7 @@ comment on column prescient.rule.state is
     'applying: an apply walks over the rows of the table, or has died; active: all rows wait as the rule says; removing: a remove is at work, or has died';
 comment on column prescient.rule.recovers_at is 'since when the rule has recovered: steps that fired before are not followed by its event; null: it has none';
 comment on column prescient.rule.position is 'the last key to which the walk over the table has come; null: it has not begun, or is done';
+comment on column prescient.rule.retimed is 'the steps that come at other instants since the last walk that is done';
 
 -- When columns of a row have changed, for rules whose since is changed(...), and when the row was paused, for rules with
 -- pause. A trigger writes it. It outlives the check of the row, whose payload goes when the row is done.

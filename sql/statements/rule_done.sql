@@ -5,6 +5,7 @@
 update prescient.rule
 set state = 'active',
     position = null,
+    retimed = '{}',
     applied_at = statement_timestamp(),
     applied_by = coalesce(nullif($3::text, ''), current_user),
     updated_at = statement_timestamp()
