@@ -208,6 +208,45 @@ func TestPlanWarnsOfAConditionThatIsNeverTrue(t *testing.T) {
 	}
 }
 
+// By default a value without a time zone counts by the clocks of UTC. Working hours of another zone are then off.
+func TestPlanWarnsOfAnInstantThatIsReadByOtherClocksThanThoseOfTheCalendar(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add opened_at timestamp, add due_on date")
+	const file = `
+calendars: {office: {timezone: %s, hours: "mon-fri 09:00-17:00"}}
+rules:
+  - name: order.idle
+    table: shop.orders
+    key: id
+    since: %s
+    done: shipped_at
+    %s
+    steps: [{after: 4 business hours, calendar: office, event: order.idle}]
+`
+	const warning = "line 7: since: orders.%s has no time zone, so it counts by the clocks of UTC, but those of calendar office are " +
+		"of Europe/Berlin. Write timezone: Europe/Berlin or timezone: UTC"
+	for _, test := range []struct {
+		calendar, since, zone string
+		warns                 bool
+	}{
+		{"Europe/Berlin", "opened_at", "", true},
+		{"Europe/Berlin", "due_on", "", true},
+		{"Europe/Berlin", "opened_at", "timezone: Europe/Berlin", false},
+		{"Europe/Berlin", "opened_at", "timezone: UTC", false},
+		{"Europe/Berlin", "placed_at", "", false},
+		{"UTC", "opened_at", "", false},
+	} {
+		var want []string
+		if test.warns {
+			want = []string{fmt.Sprintf(warning, test.since)}
+		}
+		if plan := s.plan(fmt.Sprintf(file, test.calendar, test.since, test.zone)); !slices.Equal(plan.Rules[0].Warnings, want) {
+			t.Errorf("%v: warnings %q, want %q", test, plan.Rules[0].Warnings, want)
+		}
+	}
+}
+
 func TestPlanWarnsOfAStatementThatMovesItsOwnClockOn(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulesession"
+	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -57,4 +60,31 @@ func (s *Store) zone(ctx context.Context, name string) (differs string, refused 
 		}
 	}
 	return "", false, nil
+}
+
+// elsewhere warns of an instant without a time zone that is read by the clocks of UTC, in a rule whose calendar has
+// other clocks.
+func elsewhere(r rule.Applied) (warnings []string) {
+	calendar := slices.IndexFunc(r.Rule.Steps, func(s rule.Step) bool {
+		zone := r.Calendars[s.Calendar].Timezone
+		return zone != "" && zone != "UTC"
+	})
+	if r.Rule.Timezone != "" || r.Rule.TimezoneName != "" || calendar < 0 {
+		return nil
+	}
+	name := r.Rule.Steps[calendar].Calendar
+	warn := func(field string, list []expr.Expr) {
+		for _, e := range list {
+			if e.Type != expr.Local && e.Type != expr.Date {
+				continue
+			}
+			problem := r.Rule.Problem(field, "%s has no time zone, so it counts by the clocks of UTC, but those of calendar %s "+
+				"are of %s. Write timezone: %[3]s or timezone: UTC", e.SQL, name, r.Calendars[name].Timezone)
+			problem.Rule = ""
+			warnings = append(warnings, problem.Error())
+		}
+	}
+	warn("since", r.Facts.Since)
+	warn("done", r.Facts.Done)
+	return warnings
 }
