@@ -152,6 +152,19 @@ func TestAMistakeInPauseIsNamed(t *testing.T) {
 	}
 }
 
+// A key column has another name, which the triggers do not know yet.
+func TestADeleteOfNoRowForgetsNothing(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(held)
+	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 12:00") + "), (2, 'hold', " + at("04 12:00") + ")")
+	s.exec("alter table shop.orders rename id to number")
+	s.exec("delete from shop.orders where number = 3")
+	s.noted("1 04.12, 2 04.12")
+	s.exec("delete from shop.orders where number = 2")
+	s.noted("1 04.12")
+}
+
 // What was noted of the rows of before does not count for rows with their keys, such as those of an import.
 func TestATruncateForgetsWhatWasNoted(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,9 @@ begin
     exception
         when others or assert_failure then -- it was renamed
             keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);
+            if keys is null then -- the statement has deleted no row, and null would stand for all
+                return null;
+            end if;
     end;
     if starts_with(renamed, extract(epoch from statement_timestamp())::text || E'\n') then
         -- Another row may have such a key now. Its check finds out.

@@ -92,7 +92,7 @@ begin
             came => case when changed or old_since is distinct from new_since then came end,
             again => not changed and old_since is not distinct from new_since
         );
-    elsif {recovers}
+    elsif {recovers} and octet_length(new_key) between 1 and 500
         and (
             is_done and not was_done and (not counted or old_first <= now)
             or counted and old_first <= now and is_about and old_since is distinct from new_since
