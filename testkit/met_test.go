@@ -46,6 +46,16 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			map[float64]string{1: "update cases set closed_at = $1::timestamptz + interval '2 hours' where id = 1", 2: "update cases set closed_at = $1::timestamptz + interval '5 hours' where id = 2", 2.5: "insert into cases values (3, $1, $1::timestamptz + interval '1 hour')"},
 			[]string{"met 1 3", "met 3 3.5", "late 2 4"},
 		},
+		"a condition ends it before its instant": {
+			"since: opened_at, done: [kind = 'x', closed_at], steps: [{after: 4h, event: late}]",
+			map[float64]string{0.5: "update cases set closed_at = $1::timestamptz + interval '10 hours' where id = 1", 1: "update cases set kind = 'x' where id = 1"},
+			[]string{"met 1 1.25", "late 2 4"},
+		},
+		"an instant before year 0, which JSON does not know": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{2: "update cases set closed_at = '4713-01-01 BC' where id = 1"},
+			[]string{"met 1 2.25", "late 2 4"},
+		},
 		"a row that is reopened with an instant to come": {
 			"since: opened_at, done: closed_at, where: kind = 'a', steps: [{after: 4h, event: late}]",
 			map[float64]string{0.1: "update cases set closed_at = $1, kind = 'x' where id = 1", 0.5: "update cases set kind = 'a', closed_at = $1::timestamptz + interval '1 hour' where id = 1"},

@@ -140,7 +140,7 @@ func (p *page) endData(i int, since time.Time, name string) stepData {
 	}
 	switch {
 	case seen.Done:
-		if data.When = whenDone; !seen.DoneAt.IsZero() && seen.DoneAt.Before(now) {
+		if data.When = whenDone; seen.DoneAt.Year() >= 0 && !seen.DoneAt.IsZero() && seen.DoneAt.Before(now) {
 			data.At = seen.DoneAt.UTC()
 		}
 	case seen.Counts && seen.Since.Before(now):
