@@ -372,6 +372,10 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 	w.enqueue(check("2", slot(4)), jobs.Keep)
 	w.fail()
 	now := w.enqueue(check("2", slot(9)), jobs.Keep)
+	found, err := admin.New(w.client).PreviewRetry(t.Context(), w.db, admin.RetryFilter{All: true})
+	if err != nil || found.Checks != 3 || found.Waiting != 2 {
+		t.Errorf("the preview says %+v, %v", found, err)
+	}
 	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(3).Add(-time.Minute))
 	if err != nil || retried != 1 || waiting != 2 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)

@@ -47,9 +47,12 @@ var catchUpForm = form(Form{
 	return CatchUp{
 		Mode: slots.Mode(cmp.Or(in.Text("mode"), string(slots.ModeRun))), Job: in.Text("job"),
 		Since: in.past("since"), Until: in.past("until"),
-		Limit: in.number("limit", 1<<40), Spread: int(in.number("spread", 100_000)),
+		Limit: in.number("limit", 1<<40), Spread: int(in.number("spread", maxSpread)),
 	}
 })
+
+// maxSpread is that of slots.CatchUp.
+const maxSpread = 100_000
 
 // Target names the slots.
 func (c CatchUp) Target() string {
@@ -81,8 +84,13 @@ func (c CatchUp) check(*Store) error {
 	if _, known := modes[c.Mode]; !known {
 		return &jobs.FieldError{Field: "mode", Message: "must be run, defer or expire"}
 	}
-	if c.Spread > 1 && c.Mode != slots.ModeDefer {
+	switch {
+	case c.Spread > 1 && c.Mode != slots.ModeDefer:
 		return &jobs.FieldError{Field: "spread", Message: "works only with mode defer"}
+	case c.Spread < 0 || c.Spread > maxSpread:
+		return &jobs.FieldError{Field: "spread", Message: fmt.Sprintf("must be 0 to %d", maxSpread)}
+	case c.Limit < 0:
+		return &jobs.FieldError{Field: "limit", Message: "must not be negative"}
 	}
 	return CheckWords(c.Job)
 }
@@ -147,7 +155,7 @@ func (c CatchUp) Find(ctx context.Context, tx Tx) (found Found, err error) {
 	cfg.DryRun = true
 	caught, err := runner.CatchUp(ctx, cfg)
 	if err != nil {
-		return found, &RefusedError{err.Error()}
+		return found, err
 	}
 	found.MoreSlots, found.Empty = caught.MoreSlots, caught.Empty
 	found.Slots, err = c.Waiting(ctx, tx, caught.Slots)

@@ -32,10 +32,11 @@ func (a PauseJob) Target() string { return a.JobExec }
 func (a PauseJob) check(*Store) error { return CheckText("job_exec", a.JobExec) }
 
 func (a PauseJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	if plan.Nothing, err = tx.paused(ctx, a.JobExec); err != nil {
+	paused, err := tx.paused(ctx, a.JobExec)
+	if err != nil {
 		return plan, err
 	}
-	if plan.Nothing {
+	if plan.Nothing = paused != nil; plan.Nothing {
 		plan.Text = a.JobExec + " is paused already"
 		return plan, nil
 	}
@@ -47,16 +48,16 @@ func (a PauseJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	return plan, err
 }
 
-// paused reports whether a job is paused. It refuses a job that is not known.
-func (tx Tx) paused(ctx context.Context, job string) (bool, error) {
+// paused returns the pause of a job. Nil: it is not paused. It refuses a job that is not known.
+func (tx Tx) paused(ctx context.Context, job string) (*admin.PausedJob, error) {
 	list, err := admin.New(tx.Client).Paused(ctx, tx.Tx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if slices.ContainsFunc(list, func(p admin.PausedJob) bool { return p.JobExec == job }) {
-		return true, nil
+	if i := slices.IndexFunc(list, func(p admin.PausedJob) bool { return p.JobExec == job }); i >= 0 {
+		return &list[i], nil
 	}
-	return false, tx.requireJob(ctx, job)
+	return nil, tx.requireJob(ctx, job)
 }
 
 // ahead counts the rows of a job that wait from the current slot on, as far as its page shows them, and

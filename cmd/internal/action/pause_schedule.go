@@ -29,6 +29,9 @@ func (a PauseSchedule) check(*Store) error { return CheckText("id", a.ID) }
 
 func (a PauseSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	s, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
+	if err == nil && a.Version != 0 && a.Version != s.Version {
+		err = refuseVersion(s)
+	}
 	plan.Schedules, plan.Nothing = 1, s.Paused
 	plan.Text = fmt.Sprintf("Pauses schedule %s, which publishes nothing until it is resumed", a.ID)
 	switch {
@@ -39,6 +42,11 @@ func (a PauseSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	}
 	plan.Fingerprint = s.Version
 	return plan, err
+}
+
+// refuseVersion returns the error for an action on another version of a schedule.
+func refuseVersion(s schedule.Schedule) error {
+	return refusef("schedule %s was changed, and has version %d now: look at it, and try again", s.ID, s.Version)
 }
 
 func (a PauseSchedule) do(ctx context.Context, tx Tx) (Report, error) {

@@ -31,14 +31,16 @@ func (a ResumeJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	if plan.Nothing = !paused; plan.Nothing {
+	if plan.Nothing = paused == nil; plan.Nothing {
 		plan.Text = a.JobExec + " is not paused"
 		return plan, nil
 	}
+	plan.Fingerprint = paused.PausedAt
 	plan.Text = "Ends the pause of " + a.JobExec
+	plan.Warnings = []string{fmt.Sprintf("%s has paused it at %s.", paused.PausedBy, spoken.Instant(paused.PausedAt))}
 	since, err := tx.overdueSince(ctx, a.JobExec)
 	if since != nil {
-		plan.Warnings = []string{"Then: " + toCatchUp(*since, tx.Self)}
+		plan.Warnings = append(plan.Warnings, "Then: "+toCatchUp(*since, tx.Self))
 	}
 	return plan, err
 }

@@ -69,7 +69,11 @@ func (f FailedChecks) narrowed() string {
 }
 
 func (f FailedChecks) check() error {
-	return cmp.Or(CheckWords(f.JobExec, f.EntityName, f.EntityKey), CheckInstant("since", f.Since))
+	item := ""
+	if f.ItemKey != nil {
+		item = *f.ItemKey
+	}
+	return cmp.Or(CheckWords(f.JobExec, f.EntityName, f.EntityKey, item), CheckInstant("since", f.Since))
 }
 
 // Retry puts failed checks back. Empty fields do not narrow.
@@ -151,13 +155,15 @@ func (a Retry) do(ctx context.Context, tx Tx) (Report, error) {
 	if err == nil && retried+waiting == 0 {
 		err = a.none(ctx, tx)
 	}
-	return Retried{retried, waiting}, err
+	full := retried+waiting == int64(a.filter().Limit)
+	return Retried{retried, waiting, full}, err
 }
 
 // Retried reports on Retry.
 type Retried struct {
 	Retried int64 `json:"retried"` // checks that wait again
 	Waiting int64 `json:"waiting"` // they stayed in history, because their keys wait already
+	full    bool  // as many as the limit allows
 }
 
 // String says how many were put back.
@@ -169,6 +175,9 @@ func (r Retried) String() string {
 			spoken.Noun(r.Waiting, "its key waits", "their keys wait"))
 	case r.Retried == 0:
 		text = "nothing was put back: there is no such failed check"
+	}
+	if r.full {
+		text += ". That is the limit, and there may be more: repeat it until nothing is put back"
 	}
 	return text
 }

@@ -76,7 +76,7 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	switch paused, err := tx.paused(ctx, a.JobExec); {
 	case err != nil:
 		return found, err
-	case paused:
+	case paused != nil:
 		return found, refusef("%s is paused: %s", a.JobExec, tx.resume(ctx, a.JobExec))
 	}
 	return list[i], a.free(ctx, tx, list[i].NextCheckAt)

@@ -58,7 +58,12 @@ func (a Silence) check(*Store) error {
 
 func (a Silence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("Tells no person of %s for %s, because: %s", a.Finding, duration.Format(a.span()), a.Because)
-	return plan, tx.KnowFinding(ctx, a.Finding)
+	before, err := tx.silenced(ctx, a.Finding)
+	if plan.Fingerprint = before.SilencedUntil; !before.SilencedUntil.IsZero() {
+		plan.Warnings = []string{fmt.Sprintf("It is silenced already. This takes the place of the silence by %s until %s, because: %s",
+			before.By, spoken.Instant(before.SilencedUntil), before.Because)}
+	}
+	return plan, err
 }
 
 // KnowFinding returns an error for a finding that there cannot be.

@@ -231,6 +231,73 @@ func TestAnActionWaitsForNobodyForLong(t *testing.T) {
 	}
 }
 
+func TestAPreviewDoesNotWaitForALockedRowForLong(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	tx := w.DB.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	_, err := tx.Exec("update prescient.future_job set payload = '{}'")
+	w.must(err)
+	body := fmt.Sprintf(`{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "push_back": true, "at": "%s"}`,
+		w.Now().Add(3*time.Hour).Format(time.RFC3339))
+	if answer := w.post("reschedule", "preview=true", body); answer.Code != http.StatusConflict ||
+		!strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
+
+// What one operator has decided meanwhile, another one does not undo by a preview from before.
+func TestAnActionThatUndoesWhatAnotherHasDoneMeanwhileIsNotDone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before      []string // actions before the preview
+		action      string
+		meanwhile   []string
+		left, wants string
+	}{
+		"silence": {
+			nil, `silence {"finding": "failing/ok", "for": "1h", "because": "short"}`,
+			[]string{`silence {"finding": "failing/ok", "for": "7d", "because": "migration"}`},
+			"select because from prescient.alert", "migration",
+		},
+		"resume": {
+			[]string{`pause-job {"job_exec": "ok"}`}, `resume-job {"job_exec": "ok"}`,
+			[]string{`resume-job {"job_exec": "ok"}`, `pause-job {"job_exec": "ok"}`},
+			"select (paused_at is not null)::text from prescient.job where name = 'ok'", "true",
+		},
+		"pause": {
+			nil, `pause-job {"job_exec": "ok"}`,
+			[]string{`pause-job {"job_exec": "ok"}`, `resume-job {"job_exec": "ok"}`},
+			"select (paused_at is not null)::text from prescient.job where name = 'ok'", "false",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			do := func(list []string) {
+				for _, line := range list {
+					action, body, _ := strings.Cut(line, " ")
+					w.do(action, body)
+				}
+			}
+			do(test.before)
+			action, body, _ := strings.Cut(test.action, " ")
+			plan := w.preview(action, body)
+			do(test.meanwhile)
+			if answer := w.post(action, "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			var left string
+			w.must(w.DB.Get(&left, test.left))
+			if left != test.wants {
+				t.Errorf("left is %s, want %s", left, test.wants)
+			}
+		})
+	}
+}
+
 func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

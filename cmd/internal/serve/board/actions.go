@@ -147,7 +147,15 @@ func (o *operator) Preview(ctx context.Context, who web.Who, a action.Action) (P
 		plan, err = o.plan(ctx, t, tx, a)
 		return err
 	})
-	return plan, pg.ExplainMissing(err)
+	return plan, explain(err)
+}
+
+// explain returns ErrLocked for the error of a wait for locks, and otherwise says what a missing schema means.
+func explain(err error) error {
+	if pg.IsLockTimeout(err) || pg.IsRetryable(err) {
+		return ErrLocked
+	}
+	return pg.ExplainMissing(err)
 }
 
 // plan is Preview in a transaction.
@@ -161,8 +169,8 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 		return plan, fmt.Errorf("%s: %w", action.Name(a), err)
 	}
 	var last int64
-	// its plan does not show what it has done, so a second confirmation would do it twice
-	if _, is := a.(action.Long); is {
+	// the plan of some actions does not show what they have done, so a second confirmation would do it twice
+	if _, is := a.(action.Selection); !is {
 		if err := pg.One(ctx, tx, pg.ActionLast.In(o.schema),
 			[]any{action.Name(a), cut(a.Target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
@@ -237,10 +245,7 @@ func (o *operator) Do(ctx context.Context, who web.Who, a action.Action, confirm
 	log := o.cfg.Logger.With("action", action.Name(a), "target", a.Target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
-		if pg.IsLockTimeout(err) || pg.IsRetryable(err) {
-			err = ErrLocked
-		}
-		return done, pg.ExplainMissing(err)
+		return done, explain(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
 	done.Acted = o.cache.act()
