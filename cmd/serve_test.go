@@ -314,6 +314,18 @@ func TestWithoutTheTablesTheServerSaysHowToMakeThem(t *testing.T) {
 	}
 }
 
+func TestAnOpenPageOfAStoreHearsThatItsLogInHasEnded(t *testing.T) {
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "fedcba9876543210")
+	writeStores(t)
+	url := serve(t, "serve")
+	eventually(t, url+"/stores/shop/api/v1/overview", "fedcba9876543210", "", `"as_of"`)
+	for _, store := range []string{"shop", "nobody"} {
+		if status, text := ask(t, http.MethodGet, url+"/stores/"+store+"/live", "", ""); status != http.StatusUnauthorized {
+			t.Errorf("of store %s: %d %.200s", store, status, text)
+		}
+	}
+}
+
 func TestWrongTokensAreCountedOverAllStores(t *testing.T) {
 	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "fedcba9876543210")
 	writeStores(t)

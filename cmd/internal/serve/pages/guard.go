@@ -30,7 +30,7 @@ func headers(h http.Header) {
 func (p visitors) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
-		who, known := p.sessions.find(p.sessions.id(r), r.URL.Path != livePath)
+		who, known := p.sessions.find(p.sessions.id(r), !isLive(r))
 		if !known && p.cfg.OpenReading {
 			who = web.Who{MayRead: true, Name: web.Anybody}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,6 +18,13 @@ const (
 	// liveTimeout bounds the reading of the state for open pages.
 	liveTimeout = 8 * time.Second
 )
+
+// isLive reports whether an open page asks for what has changed, also that of a store that is down or that the visitor
+// may not see.
+func isLive(r *http.Request) bool {
+	store, is := strings.CutPrefix(r.URL.Path, StorePath(""))
+	return r.URL.Path == livePath || is && strings.HasSuffix(store, livePath)
+}
 
 // fragments are parts of a page as HTML, by their id in the page.
 type fragments map[string]string

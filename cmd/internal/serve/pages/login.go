@@ -88,7 +88,7 @@ func (p visitors) require(role string, next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case is == role || who.MayChange:
 			next(w, r)
-		case r.URL.Path == livePath: // an open page, whose script says that the log-in has ended
+		case isLive(r): // an open page, whose script says that the log-in has ended
 			http.Error(w, "log in again", http.StatusUnauthorized)
 		case r.Method == http.MethodGet && (!who.MayRead || p.cfg.OpenReading && who.Name == web.Anybody):
 			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
