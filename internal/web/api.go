@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -149,7 +148,7 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "5")
 	}
-	_, told := errors.AsType[*Problem](err)
+	_, told := err.(*Problem) //nolint:errorlint // one that is joined with its cause does not tell that
 	// otherwise the client has gone, or gets the whole error
 	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method,

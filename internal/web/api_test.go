@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bytes"
+	"errors"
 	"log/slog"
 	"math"
 	"net/http"
@@ -15,6 +17,19 @@ func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
 	API{Logger: slog.New(slog.DiscardHandler)}.Answer(answer, httptest.NewRequest(http.MethodGet, "/", nil), math.NaN())
 	if answer.Code != http.StatusInternalServerError || answer.Header().Get("Content-Type") != ProblemJSON || !strings.Contains(answer.Body.String(), `"status":500`) {
 		t.Errorf("%d %v %s", answer.Code, answer.Header(), answer.Body)
+	}
+}
+
+func TestTheCauseOfAProblemOfTheServerIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	api := API{Problem: func(err error) *Problem { return ProblemOf(err, nil) }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	told, cause := NewProblem(http.StatusInternalServerError, "change 7 failed"), errors.New("a trigger has raised it")
+	for _, err := range []error{told, errors.Join(told, cause)} {
+		api.Fail(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), err)
+	}
+	if strings.Count(log.String(), "request failed") != 1 || !strings.Contains(log.String(), cause.Error()) {
+		t.Errorf("logged: %s", &log)
 	}
 }
 
