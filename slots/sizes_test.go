@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -107,6 +108,13 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 	if listed[slots.StateOpen] != pg.MostMissed || listed[slots.StateOpen]+status.MoreOpen != 1500 ||
 		listed[slots.StateMissed] != pg.MostMissed || listed[slots.StateMissed]+status.MoreMissed != missed {
 		t.Errorf("listed are %v, and %d missed and %d open more; want 1,500 open and %d missed", listed, status.MoreMissed, status.MoreOpen, missed)
+	}
+	state, err := health.Read(t.Context(), l, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := state.OverdueCount(); n.N >= 1600 || !n.AtLeast {
+		t.Errorf("%+v rows are overdue, want a count that says that it has stopped before 1,600", n)
 	}
 }
 

@@ -353,6 +353,7 @@ func (d due) statements() map[string]statement {
 		"board_job_errors": {nil, pg.BoardJobErrors.In(pgsql.DefaultSchema), []any{"remind", noon, afterAll, 20}, nil},
 		"board_job_last":   {nil, pg.BoardJobLast.In(pgsql.DefaultSchema), []any{"remind", noon, afterAll}, nil},
 		"board_retry":      {nil, pg.BoardRetry.In(pgsql.DefaultSchema), []any{nil, nil, nil, noon, 1000, nil, nil}, nil},
+		"prune_due":        {nil, pg.PruneDue.In(pgsql.DefaultSchema), []any{noon}, slotIndex(1)},
 		"past_slots":       {nil, pg.PastSlots.In(pgsql.DefaultSchema), []any{noon, afterAll, afterAll, 1000}, slotIndex(whole)},
 		"ledger_trouble":   {[]string{recorded}, pg.LedgerTrouble.In(pgsql.DefaultSchema), []any{noon, afterAll, 1000}, slotIndex(100_000 + 30_000 + whole)},
 		"ledger_jobs":      {[]string{recorded}, pg.LedgerJobs.In(pgsql.DefaultSchema), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},

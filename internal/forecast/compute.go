@@ -226,7 +226,7 @@ func (r *reader) catchUp(c cost, by capacity) (n int64, atLeast bool, took durat
 	if sum.N > 0 {
 		took = duration.Text(seconds(c.took(rows, by)))
 	}
-	return sum.N, sum.AtLeast, took
+	return sum.N, sum.AtLeast || r.moreOverdue, took
 }
 
 func seconds(s float64) time.Duration {

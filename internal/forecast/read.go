@@ -34,18 +34,20 @@ type reader struct {
 	cut      bool // the forecast was shortened to end at to
 	notes    []string
 
-	waiting   map[int64]map[string]load // by slot and job
-	overdue   map[string]ledger.Count   // by job
-	waits     map[string]bool           // jobs that have rows in them
-	paused    map[string]bool
-	known     map[string]bool // by a run of the last 7 days
-	removed   map[string]bool // rules that were removed: no more rows come
-	slas      map[string]time.Duration
-	deadlines map[int64]time.Duration // the shortest deadline of the schedules in a slot
-	past      past
-	seasons   map[string]seasonality
-	curves    map[string]*curve
-	coming    map[int64]coming
+	waiting map[int64]map[string]load // by slot and job
+	overdue map[string]ledger.Count   // by job
+	// moreOverdue tells that more slots have rows, which are not counted.
+	moreOverdue bool
+	waits       map[string]bool // jobs that have rows in them
+	paused      map[string]bool
+	known       map[string]bool // by a run of the last 7 days
+	removed     map[string]bool // rules that were removed: no more rows come
+	slas        map[string]time.Duration
+	deadlines   map[int64]time.Duration // the shortest deadline of the schedules in a slot
+	past        past
+	seasons     map[string]seasonality
+	curves      map[string]*curve
+	coming      map[int64]coming
 }
 
 // begun returns the slot before the first one of the forecast.
@@ -86,7 +88,7 @@ func (r *reader) readOverdue(ctx context.Context, tx *sqlx.Tx) error {
 	if err != nil {
 		return err
 	}
-	r.overdue = state.Due
+	r.overdue, r.moreOverdue = state.Due, state.MoreRows
 	for name := range r.overdue {
 		r.waits[name] = true
 	}

@@ -33,7 +33,7 @@ func gaveUp(r *Report, threshold float64) (list []Finding) {
 		job := spoken.Word(j.JobExec)
 		found := r.found(r.told.gaveUp[j.JobExec], "jobs history --outcome failed --since 24h --job "+job,
 			"%s of %s %s given up in the last day%s. Mend the cause first; jobs retry --job %s then puts the rows back. "+
-				"If you will not retry them, acknowledge them with alerts ack --job %s",
+				"If you will not retry them, acknowledge them with alerts ack --job %s --because WHY --yes",
 			spoken.Count(j.GaveUp, "row", "rows"), j.JobExec, spoken.Noun(j.GaveUp, "was", "were"), why, job, job)
 		list = append(list, of(j.JobExec, found)...)
 	}

@@ -27,6 +27,7 @@ func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n int64,
 	if slices.Contains(states, slots.StateOpen) {
 		n += r.MoreOpen
 	}
+	rows.AtLeast = rows.AtLeast || r.MoreRows
 	return n, rows, first
 }
 

@@ -73,6 +73,7 @@ func (s *State) OverdueCount() (n ledger.Count) {
 	for _, c := range s.Due {
 		n = n.Plus(c)
 	}
+	n.AtLeast = n.AtLeast || s.MoreRows
 	return n
 }
 

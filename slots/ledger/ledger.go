@@ -80,6 +80,7 @@ type Status struct {
 	Trouble    []Trouble
 	MoreMissed int64
 	MoreOpen   int64
+	MoreRows   bool // more slots have rows, which Trouble does not count
 	// Running lists the open slots that have a runner.
 	Running []Trouble
 	// Claims lists the claims of open slots.
@@ -171,7 +172,8 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 		var names pq.StringArray
 		var counts pq.Int64Array
 		var stopped pq.BoolArray
-		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &t.WaitedFor, &s.MoreMissed, &s.MoreOpen)
+		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &t.WaitedFor, &s.MoreMissed, &s.MoreOpen,
+			&s.MoreRows)
 		t.Slot = t.Slot.UTC()
 		for i, name := range names {
 			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: Count{counts[i], stopped[i]}})

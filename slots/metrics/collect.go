@@ -42,7 +42,7 @@ var (
 	unfinished  = desc("unfinished_slots", "Slots that are missed, left open, being run, or have stragglers.", "state")
 	overdue     = desc("overdue_rows",
 		"Rows that wait in slots that are missed, left open or done, or in the current slot if no run has opened it "+
-			"for more than a minute. Counting stops at 100,000 rows, or at 1,000 of each "+
+			"for more than a minute. Counting stops at 1,000 slots, and at 100,000 rows or at 1,000 of each "+
 			"job and slot if that is more. Beside the 100 largest numbers, the rest of each state has no job.",
 		"job_exec", "state")
 	claims = desc("claims", "Claims of open slots: live, or expired and not taken over yet.", "state")

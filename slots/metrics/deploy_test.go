@@ -166,7 +166,7 @@ tests:
       - {series: 'prescient_overdue_rows{instance="a",store="south",job_exec="x",state="missed"}', values: '30x60'}
     promql_expr_test:
 `
-	for title, value := range map[string]int{"Since the last good run": 3600, "Missed slots": 7, "Overdue rows": 70} {
+	for title, value := range map[string]int{"Slots since the last good run": 4, "Missed slots": 7, "Overdue rows": 70} {
 		all := panels(t)
 		i := slices.IndexFunc(all, func(p panel) bool { return p.Title == title })
 		if i < 0 {

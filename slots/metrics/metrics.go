@@ -99,8 +99,15 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 	}
 }
 
-// job returns the counts of a job. Outcomes with alerts begin at 0, because Prometheus sees no
-// increase from nothing. Call it with mu held.
+// ends are the outcomes of rows whose checks were recorded.
+var ends = []string{
+	string(jobs.OutcomeDone), string(jobs.OutcomeFailed), string(jobs.OutcomeMaxChecks), string(jobs.OutcomeHorizon),
+	string(jobs.OutcomePast), string(jobs.OutcomeDeadline), string(jobs.OutcomeSkipped),
+	slots.Rescheduled, slots.Retried, slots.Deferred,
+}
+
+// job returns the counts of a job. All outcomes begin at 0, because Prometheus sees no increase from nothing. Call it
+// with mu held.
 func (m *Metrics) job(name string) *job {
 	j, ok := m.jobs[name]
 	if !ok {
@@ -108,7 +115,7 @@ func (m *Metrics) job(name string) *job {
 			rows: map[string]int64{}, lateness: newHistogram(latenessBounds),
 			duration: newHistogram(durationBounds),
 		}
-		for _, outcome := range []string{string(jobs.OutcomeDone), string(jobs.OutcomeFailed), slots.Retried} {
+		for _, outcome := range ends {
 			j.rows[outcome] = 0
 		}
 		m.jobs[name] = j
@@ -138,7 +145,7 @@ func (m *Metrics) Ended(kind slots.Kind, err error) {
 	defer m.mu.Unlock()
 	r := m.kind(kind)
 	r.last = wall()
-	if err == nil {
+	if err == nil || leftLocked(err) {
 		r.success = r.last
 	}
 }
@@ -153,11 +160,16 @@ func (m *Metrics) kind(kind slots.Kind) *runs {
 	return r
 }
 
+// leftLocked reports whether a run did all but rows that other sessions have locked.
+func leftLocked(err error) bool {
+	return errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) && !errors.Is(err, slots.ErrRefused)
+}
+
 func outcomeOf(result slots.Result, err error) string {
 	switch {
 	case errors.Is(err, slots.ErrStopped):
 		return resultStopped
-	case err != nil:
+	case err != nil && !leftLocked(err):
 		return resultFailed
 	case result.State == slots.StateDone:
 		return resultDone

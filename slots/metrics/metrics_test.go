@@ -3,12 +3,15 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
+	"github.com/prescient-go/prescient/slots/metrics"
 )
 
 func TestARunIsCountedByJobAndOutcome(t *testing.T) {
@@ -27,6 +30,8 @@ func TestARunIsCountedByJobAndOutcome(t *testing.T) {
 	got.wants(t, samples{
 		`prescient_checks_total{job_exec="ok",outcome="done"}`:           20,
 		`prescient_checks_total{job_exec="ok",outcome="failed"}`:         0,
+		`prescient_checks_total{job_exec="ok",outcome="rescheduled"}`:    0,
+		`prescient_checks_total{job_exec="ok",outcome="deadline"}`:       0,
 		`prescient_checks_total{job_exec="again",outcome="rescheduled"}`: 3,
 		`prescient_checks_total{job_exec="fail",outcome="failed"}`:       2,
 		`prescient_sla_seconds{job_exec="ok"}`:                           5,
@@ -57,6 +62,24 @@ func TestARunIsCountedByJobAndOutcome(t *testing.T) {
 		t.Error("the last run has no time")
 	}
 	promtool(t, text, "check", "metrics")
+}
+
+// It is no failure: the rows are left to catch-up.
+func TestARunThatLeavesLockedRowsIsOpen(t *testing.T) {
+	t.Parallel()
+	m := metrics.New()
+	for _, err := range []error{slots.ErrLocked, errors.Join(slots.ErrLocked, slots.ErrAbandoned)} {
+		m.Ran(slots.Result{Kind: slots.KindRun, State: slots.StateOpen}, err)
+	}
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	_, got := parse(t, answer.Body.Bytes())
+	got.wants(t, samples{
+		`prescient_runs_total{kind="run",result="open"}`: 1, `prescient_runs_total{kind="run",result="failed"}`: 1,
+	})
+	if got[`prescient_last_run_success_timestamp_seconds{kind="run"}`] == 0 {
+		t.Error("it does not count as a success")
+	}
 }
 
 func TestARowThatIsMovedWithoutACheckIsLateForNone(t *testing.T) {

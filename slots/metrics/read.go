@@ -139,7 +139,7 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	for _, c := range r.Claims {
-		if len(c.Jobs) > 0 {
+		if len(c.Jobs) > 0 && (c.Live || c.Until != nil) { // others were handed back
 			r.claims[c.Live]++
 		}
 	}

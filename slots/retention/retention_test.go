@@ -77,6 +77,27 @@ func TestWhatIsOldIsDroppedOnceADayWithTheRightsOfARunner(t *testing.T) {
 	}
 }
 
+// A row that waits keeps the ledger from its slot on, and is no reason to prune at each run.
+func TestAnOldRowThatWaitsMakesNoPruneDueAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.MustExec(`
+		insert into prescient.slot_run (slot, state, kind, planned, finished_at)
+		select slot, 'done', 'run', 0, slot
+		from generate_series(date_trunc('day', now()) - interval '9 days', date_trunc('day', now()), '15 minutes') as slot;
+		update prescient.setting set since = date_trunc('day', now()) - interval '9 days';
+		insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.ensure_job('paused'), 'order', '1', at, at from (values (date_trunc('day', now()) - interval '8 days')) as v (at)`)
+	c := retention.Config{DB: db, Keep: 5 * day}
+	if due, err := retention.Due(t.Context(), c); err != nil || due {
+		t.Errorf("it is due: %t, %v", due, err)
+	}
+	db.MustExec(`delete from prescient.future_job`)
+	if due, err := retention.Due(t.Context(), c); err != nil || !due {
+		t.Errorf("without the row it is due: %t, %v", due, err)
+	}
+}
+
 func TestAPruneWhoseTimeIsOverLeavesTheRestToTheNext(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

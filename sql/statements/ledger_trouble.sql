@@ -9,7 +9,8 @@
 -- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
 -- the ledger, and finds the first slot with rows.
 -- The answer has the first $3 slots that are open or have rows, and the first $3 that are missed
--- without rows. more says how many other slots are missed, and more_open how many are open.
+-- without rows. more says how many other slots are missed, and more_open how many are open. cut says that there are more
+-- slots with rows, which are not counted.
 -- Called by slots/ledger.Ledger.Status.
 with recursive grid as materialized (
     select prescient.slot_ceil(greatest($1, since), width) as first, width
@@ -162,7 +163,9 @@ select
     ) as live,
     coalesce((select r.waited_for from prescient.slot_run r where r.slot = s.slot), '') as waited_for,
     greatest(0, counted.missed - (select count(*) from empty) - (select count(*) from troubled where state is null)) as more,
-    greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open
+    greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open,
+    (select count(*) from suspect where has_rows) >= $3
+        or exists (select from suspect u where u.has_rows and u.slot > (select max(slot) from troubled)) as cut
 from listed s
 cross join counted
 left join due on due.slot = s.slot

@@ -132,6 +132,9 @@ func percent(part, whole int64) string {
 	if 0 < share && share < 0.1 {
 		return "less than 0.1 %"
 	}
+	if share >= 100 {
+		return fmt.Sprintf("%.0f %%", share)
+	}
 	return fmt.Sprintf("%.3g %%", share)
 }
 

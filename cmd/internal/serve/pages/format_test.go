@@ -24,6 +24,15 @@ func TestAMessageThatIsCutKeepsTheSentenceWithTheRemedy(t *testing.T) {
 	}
 }
 
+func TestAShareIsWrittenWithoutAnExponent(t *testing.T) {
+	t.Parallel()
+	for part, want := range map[int64]string{0: "0 %", 1: "less than 0.1 %", 123: "1.23 %", 9_999: "100 %", 150_000: "1500 %"} {
+		if got := percent(part, 10_000); got != want {
+			t.Errorf("%d of 10,000: %q, want %q", part, got, want)
+		}
+	}
+}
+
 func TestKeysThatAreNumbersAreInTheOrderOfNumbers(t *testing.T) {
 	t.Parallel()
 	want := []string{"", "0", "07", "7", "9", "10", "18446744073709551616", "1/2", "10/1", "9a", "a10", "a9"}
