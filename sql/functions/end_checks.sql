@@ -33,7 +33,7 @@ begin
             and i.job_exec <> 'schedule'
             and not exists (select from prescient.rule r where r.name = i.job_exec)
             and i.item_key is not null
-            and not prescient.of_schedule(i.entity_name, i.entity_key, i.item_key)
+            and not (i.entity_name = 'schedule' and starts_with(i.item_key, i.entity_key || '-')) -- as of_schedule; Citus takes no function of columns here
             and i.outcome is null
         returning i.data ->> 'next_check_at' as slot
     )
@@ -46,7 +46,7 @@ begin
         and f.entity_key = end_checks.entity_key
         and (f.job = any (others)) is not true
         and f.item_key is not null
-        and not prescient.of_schedule(f.entity_name, f.entity_key, f.item_key);
+        and not (f.entity_name = 'schedule' and starts_with(f.item_key, f.entity_key || '-'));
     -- A row may have ended while this waited for it, and be followed by another of its key. Keys that come later wait on.
     for turn in 1 .. 100 loop
         if not exists (

@@ -13,7 +13,7 @@ with found as (
         and ($3::text is null or job = (select prescient.find_job($3)))
         and ($4::text is null or item_key = $4)
         and not ($5 and job is not distinct from (select prescient.find_job('schedule')))
-        and not ($5 and prescient.of_schedule(entity_name, entity_key, item_key))
+        and not ($5 and entity_name = 'schedule' and starts_with(item_key, entity_key || '-')) -- as of_schedule
 )
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
