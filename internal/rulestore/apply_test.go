@@ -156,6 +156,39 @@ func TestAnApplyOfANewRuleWritesTheRowOfItsJob(t *testing.T) {
 	}
 }
 
+// The older transaction sees neither the rule nor the row of its job, but the triggers work in it.
+func TestATransactionOfBeforeANewRuleWritesToItsTable(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]string{
+		"a new name":   "select",
+		"a known name": "select prescient.ensure_job('order.unshipped')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec(before)
+			tx := s.before()
+			s.apply(unshipped)
+			for _, write := range []string{
+				"insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")",
+				"insert into shop.orders (id, placed_at) select i, " + at("04 11:50") + " from generate_series(2, 5) as i",
+				"update shop.orders set placed_at = " + at("05 11:50") + " where id = 2",
+				"update shop.orders set id = 6 where id = 3",
+				"update shop.orders set shipped_at = placed_at where id = 4",
+				"delete from shop.orders where id = 5",
+			} {
+				if _, err := tx.Exec(write); err != nil {
+					t.Fatalf("%s: %v", write, err)
+				}
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			s.wants("of before the rule", "1 at 03-06 12:00, 2 at 03-06 12:00, 4 at 03-06 12:00, 6 at 03-06 12:00")
+		})
+	}
+}
+
 func TestAPlanTellsWhatWaitsInItsSlotsAlready(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

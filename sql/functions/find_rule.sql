@@ -2,7 +2,8 @@
 -- of a table can make such a trigger call them with any name, so the name must be that of a rule. Null: there
 -- is no such rule, and nothing is to do: the apply that adds it looks at each row of the table.
 -- A transaction whose snapshot is older than the rule does not see it, and neither does the apply see the rows that the
--- transaction writes. So it may write for a name that no run has registered as a job.
+-- transaction writes. So it may write for a name that no run has registered as a job. The apply has written the row of the
+-- job. To insert it here would fail with 40001, and no rule makes an application's write fail.
 create or replace function prescient.find_rule(rule_name text)
 returns bigint
 language plpgsql
@@ -16,6 +17,7 @@ begin
                 using errcode = 'serialization_failure',
                     hint = 'Repeat the transaction. If the rule was never applied: prescient rules apply.';
         end if;
+        return prescient.find_job(rule_name);
     end if;
     return prescient.ensure_job(rule_name);
 end
