@@ -51,6 +51,11 @@ func TestMetTellsOnceThatARowIsDoneInTime(t *testing.T) {
 			map[float64]string{0.5: "update cases set closed_at = $1::timestamptz + interval '10 hours' where id = 1", 1: "update cases set kind = 'x' where id = 1"},
 			[]string{"met 1 1.25", "late 2 4"},
 		},
+		"a condition ends it, and its instant is in the slot of the check": {
+			"since: opened_at, done: [kind = 'x', closed_at], steps: [{after: 4h, event: late}]",
+			map[float64]string{3.8: "update cases set kind = 'x', closed_at = $1::timestamptz + interval '18 minutes' where id = 1"},
+			[]string{"met 1 4", "late 2 4"},
+		},
 		"an instant before year 0, which JSON does not know": {
 			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
 			map[float64]string{2: "update cases set closed_at = '4713-01-01 BC' where id = 1"},

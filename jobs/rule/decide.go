@@ -104,9 +104,6 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 	case !row.About || !row.Counts:
 		is.Found = foundOutside
 	case row.Done:
-		if !row.DoneAt.Before(d.Grid.Next(at.Begun)) {
-			row.DoneAt = time.Time{} // a condition has ended the row before this instant
-		}
 		is.Met = d.inTime(row, m)
 		if is.Found = foundDone; !row.DoneAt.IsZero() {
 			is.Found += " at " + row.DoneAt.UTC().Format(time.RFC3339Nano)

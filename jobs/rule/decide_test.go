@@ -186,9 +186,6 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			row: as(func(r *rule.Row) { r.Paused = true }), at: 2,
 			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
 		},
-		"a condition ends a row before the instant at which it would have been done": {
-			row: as(func(r *rule.Row) { r.Done, r.DoneAt = true, day(30) }), at: 1, want: "done",
-		},
 		"an open transaction may move the clock": {
 			row: open, at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "fires a, day 2.01042",
 		},
@@ -223,7 +220,7 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if !strings.HasPrefix(got, test.want) || test.want == "" || test.want == "done" && got != "done" {
+			if !strings.HasPrefix(got, test.want) || test.want == "" {
 				t.Errorf("it decides %q, want %q", got, test.want)
 			}
 		})

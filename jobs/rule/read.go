@@ -65,8 +65,9 @@ func (p *page) read(ctx context.Context, of []int) error {
 		keys[n], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
 	}
 	args := p.rule.Parameters(keys)
+	now = now.Add(time.Since(p.began)) // what the application has written during the call counts
 	if p.rule.asks {
-		args = append(args, now.Add(time.Since(p.began))) // what the application has written during the call counts
+		args = append(args, now)
 	}
 	found := make(map[string]seen, len(keys))
 	size := 0
@@ -95,6 +96,9 @@ func (p *page) read(ctx context.Context, of []int) error {
 			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&held), &payload, &s.large, &s.start, &s.Paused)
 			s.Key, s.There, s.Held, s.DoneAt = *key, true, expr.ReadHeld(held), doneAt.Time
 			s.Counts, s.Since = since.Valid, since.Time.UTC()
+			if s.Done && s.DoneAt.After(now) {
+				s.DoneAt = time.Time{} // a condition has ended the row before this instant
+			}
 			if payload.Valid {
 				s.payload = json.RawMessage(payload.String)
 			}

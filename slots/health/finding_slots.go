@@ -27,7 +27,8 @@ func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n int64,
 	if slices.Contains(states, slots.StateOpen) {
 		n += r.MoreOpen
 	}
-	rows.AtLeast = rows.AtLeast || r.MoreRows
+	rows.AtLeast = rows.AtLeast || slices.Contains(states, slots.StateMissed) && r.MoreMissed > 0 ||
+		slices.Contains(states, slots.StateOpen) && r.MoreOpen > 0 || slices.Contains(states, slots.StateDone) && r.MoreRows
 	return n, rows, first
 }
 

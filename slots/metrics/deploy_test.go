@@ -159,6 +159,8 @@ tests:
     input_series:
       - {series: 'prescient_last_run_success_timestamp_seconds{instance="a",store="north",kind="run"}', values: '0x60'}
       - {series: 'prescient_last_run_success_timestamp_seconds{instance="a",store="south",kind="run"}', values: '0+60x60'}
+      - {series: 'prescient_slot_width_seconds{instance="a",store="north"}', values: '900 _x59'} # the database has gone
+      - {series: 'prescient_slot_width_seconds{instance="a",store="south"}', values: '86400x60'}
       - {series: 'prescient_unfinished_slots{instance="a",store="north",state="missed"}', values: '4x60'}
       - {series: 'prescient_unfinished_slots{instance="b",store="north",state="missed"}', values: '4x60'}
       - {series: 'prescient_unfinished_slots{instance="a",store="south",state="missed"}', values: '3x60'}

@@ -42,6 +42,9 @@ func Due(ctx context.Context, c Config) (due bool, err error) {
 		return false, err
 	}
 	err = pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(c.Schema)); err != nil {
+			return err
+		}
 		return pg.One(ctx, tx, pg.PruneDue.In(c.Schema), []any{l.Now().Add(-c.Keep)}, &due)
 	})
 	return due, err

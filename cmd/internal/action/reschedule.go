@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -66,17 +65,13 @@ func (m Reschedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	return plan, nil
 }
 
-// previewLocks is how long a preview waits for a locked row: shorter than a statement of it may take.
-const previewLocks = 2 * time.Second
-
 // target returns the slot to which the check moves. For a push back that depends on what the row has
 // recorded, so target moves the row and undoes it.
 func (m Reschedule) target(ctx context.Context, tx Tx) (to time.Time, err error) {
 	if !m.PushBack {
 		return grid.Later(tx.grid().Ceil(m.At), tx.grid().Next(tx.now())), tx.Client.ValidateDue(m.At)
 	}
-	_, err = tx.Tx.ExecContext(ctx, "savepoint preview; "+pg.WaitForLocks(previewLocks).In(tx.Schema))
-	if err != nil {
+	if _, err := tx.Tx.ExecContext(ctx, "savepoint preview"); err != nil {
 		return to, err
 	}
 	if to, _, err = m.move(ctx, tx); err == nil {

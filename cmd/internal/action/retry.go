@@ -176,7 +176,10 @@ func (r Retried) String() string {
 	case r.Retried == 0:
 		text = "nothing was put back: there is no such failed check"
 	}
-	if r.full {
+	switch {
+	case r.full && r.Waiting > 0: // these come first each time
+		text += ". That is the limit, and there may be more: repeat it with a larger one"
+	case r.full:
 		text += ". That is the limit, and there may be more: repeat it until nothing is put back"
 	}
 	return text

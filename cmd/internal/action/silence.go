@@ -58,8 +58,11 @@ func (a Silence) check(*Store) error {
 
 func (a Silence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("Tells no person of %s for %s, because: %s", a.Finding, duration.Format(a.span()), a.Because)
-	before, err := tx.silenced(ctx, a.Finding)
-	if plan.Fingerprint = before.SilencedUntil; !before.SilencedUntil.IsZero() {
+	before, err := tx.alertOf(ctx, a.Finding)
+	if err == nil {
+		err = tx.KnowFinding(ctx, a.Finding)
+	}
+	if plan.Fingerprint = before.SilencedUntil; before.SilencedUntil.After(tx.now()) {
 		plan.Warnings = []string{fmt.Sprintf("It is silenced already. This takes the place of the silence by %s until %s, because: %s",
 			before.By, spoken.Instant(before.SilencedUntil), before.Because)}
 	}

@@ -121,6 +121,10 @@ var ErrLocked = errors.New("another transaction has locked rows that the action 
 // lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second
 
+// planLocks bounds the wait of a plan for a lock. It is shorter than a statement of it may take, so that the answer says
+// what it waits for.
+const planLocks = "set local lock_timeout = '2s'"
+
 // transact runs fn in a serializable transaction, when it is its turn. So fn does exactly what it
 // has planned, whatever happens concurrently.
 func (o *operator) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
@@ -160,7 +164,7 @@ func explain(err error) error {
 
 // plan is Preview in a transaction.
 func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Action) (Plan, error) {
-	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
+	if _, err := tx.ExecContext(ctx, statementTimeout+"; "+planLocks); err != nil {
 		return Plan{}, err
 	}
 	shown, err := action.Preview(ctx, action.Tx{Store: o.on(t), Tx: tx}, a)
@@ -169,8 +173,7 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 		return plan, fmt.Errorf("%s: %w", action.Name(a), err)
 	}
 	var last int64
-	// the plan of some actions does not show what they have done, so a second confirmation would do it twice
-	if _, is := a.(action.Selection); !is {
+	if doneTwice(a) {
 		if err := pg.One(ctx, tx, pg.ActionLast.In(o.schema),
 			[]any{action.Name(a), cut(a.Target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
@@ -182,6 +185,14 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 	}
 	plan.Confirm, err = digest(12, action.Name(a), a, plan.Counts, plan.Fingerprint, last)
 	return plan, err
+}
+
+// doneTwice reports whether the plan of an action does not show that the action was done, or was undone, since a preview.
+// A second confirmation would do it twice.
+func doneTwice(a action.Action) bool {
+	_, long := a.(action.Long)
+	_, pause := a.(action.PauseJob)
+	return long || pause
 }
 
 // confirmEach returns the token of a Selection: a digest of the action, and one of each member, empty for a member that
