@@ -46,8 +46,8 @@ const Counted = 10_000
 
 // State counts what is in a store. Numbers go up to Counted.
 type State struct {
-	Waiting   int64     // rows, without those of Periodic
-	Periodic  int64     // rows of periodic functions that are not due: each store has its own, and Move leaves them
+	Waiting   int64     // rows, without those of Periodic; if it is Counted, there may be more
+	Periodic  int64     // rows of periodic functions for a later instant: each store has its own, and Move leaves them
 	Rules     int64     // rules: remove them before the store, because Move leaves their rows with their tables
 	Schedules int64     // recurring ones, also those that do not wait
 	Leaving   int64     // rows given to other stores that do not wait there yet: a move is running, or was interrupted

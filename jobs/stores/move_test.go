@@ -398,6 +398,21 @@ func TestTheChecksOfRulesAndOfPeriodicFunctionsStayInTheirStore(t *testing.T) {
 	if s := state(w.set); !s.Empty() || s != (stores.State{Periodic: 1}) {
 		t.Errorf("without the rule: %+v", s)
 	}
+	for what, change := range map[string]string{
+		"a retry waits":                          "error_count = 1",
+		"the function looks again":               "check_count = 1",
+		"its instant has come":                   `payload = '{"instant": "2020-01-01T09:00:00Z"}'`,
+		"an application has written the payload": `payload = '[1]'`,
+		"it has no payload":                      "payload = null",
+	} {
+		exec(t, w.a, "create table public.was as table prescient.future_job")
+		exec(t, w.a, "update prescient.future_job set "+change)
+		if s := state(w.set); s.Empty() || s != (stores.State{Waiting: 1}) {
+			t.Errorf("%s: %+v", what, s)
+		}
+		exec(t, w.a, "update prescient.future_job set (error_count, check_count, payload) = (select error_count, check_count, payload from public.was)")
+		exec(t, w.a, "drop table public.was")
+	}
 	due, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}}, jobs.Config{Now: func() time.Time { return nine }})
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
 -- Returns what a store holds, with rows and schedules counted up to $1. A store that holds nothing
--- may be removed. periodic: of the waiting rows, those of periodic functions that are not due. They
--- end with the store, because each store has its own. The count is in the order of the slot index,
--- because a drained table has many dead rows. events: a consumer has not acknowledged the whole
--- outbox. $2: a replayed clock, or null.
+-- may be removed. periodic: of the waiting rows, those of periodic functions that wait for a later
+-- instant. They end with the store, because each store has its own. A retry, or a row that looks
+-- again, is still for its own instant, and is not among them. Instants are compared as text, because
+-- an application may have written any payload. The count is in the order of the slot index, because
+-- a drained table has many dead rows. events: a consumer has not acknowledged the whole outbox.
+-- $2: a replayed clock, or null.
 -- Called by jobs/stores.Store.State.
 select
     w.waiting,
@@ -24,9 +26,12 @@ from (
         select
             f.entity_name = 'periodic'
             and f.item_key = ''
-            and f.next_check_at > coalesce($2::timestamptz, statement_timestamp())
+            and f.next_check_at > c.now
+            and f.check_count + f.error_count = 0
+            and (f.payload ->> 'instant') collate "C" > to_char(c.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
             and exists (select from prescient.job j where j.job = f.job and j.name = f.entity_key) as periodic
         from prescient.future_job f
+        cross join (select coalesce($2::timestamptz, statement_timestamp()) as now) as c
         order by f.next_check_at, f.job, f.id
         limit $1
     ) as f

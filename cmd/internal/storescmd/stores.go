@@ -79,7 +79,7 @@ type storeState struct {
 	By       string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
 	// rows, without those of periodic, counted up to 10,000; 0 if Error is not empty, like the next six
 	Waiting int64 `json:"waiting"`
-	// rows of periodic functions that are not due, counted up to 10,000; each store has its own
+	// rows of periodic functions that wait for a later instant, counted up to 10,000; each store has its own
 	Periodic  int64      `json:"periodic"`
 	Rules     int64      `json:"rules"`         // that were applied; they are to be removed before the store
 	Schedules int64      `json:"schedules"`     // counted up to 10,000
@@ -97,8 +97,8 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 		Long: `List the stores of the settings. A store that is being drained may be removed when its
 state is empty. The rows and recurring schedules in a store are counted up to 10,000. So are the
 rows that move between it and other stores: some stay on their way if a move has died. A store with
-rules is not empty. Rows of periodic functions that are not due do not count: each store has its own.
-The list also has the last slot. The exit code is 1 if a store does not answer.`,
+rules is not empty. Rows of periodic functions that wait for a later instant do not count: each
+store has its own. The list also has the last slot. The exit code is 1 if a store does not answer.`,
 		Example: `  prescient stores list`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
