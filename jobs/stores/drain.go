@@ -83,7 +83,9 @@ func (s *Store) State(ctx context.Context) (State, error) {
 				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread, &last)
 		})
 	})
-	state.Waiting -= state.Periodic
+	if state.Waiting < Counted { // the count has not stopped
+		state.Waiting -= state.Periodic
+	}
 	if last.Valid {
 		state.LastSlot = last.Time.UTC()
 	}

@@ -84,7 +84,7 @@ func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	if err == nil {
 		var state State
 		if state, err = m.source.State(ctx); err == nil {
-			m.moved.Left = state.Waiting + state.Periodic
+			m.moved.Left = min(state.Waiting+state.Periodic, Counted)
 		}
 	}
 	if err = errors.Join(append(m.errs, err)...); err != nil {

@@ -499,6 +499,28 @@ func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
 	}
 }
 
+// A number below the limit would read as exact.
+func TestACountOfRowsThatHasStoppedIsTheLimit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	registry := jobs.NewRegistry()
+	registry.Periodic("report", "0 9 * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	if err := w.a.Client.EnqueuePeriodic(t.Context(), w.a.DB, registry); err != nil {
+		t.Fatal(err)
+	}
+	last := check("last", now.AddDate(0, 1, 0))
+	w.enqueue(w.a, last)
+	exec(t, w.a, `
+		insert into prescient.future_job (job, next_check_at, first_check_at, entity_name, entity_key)
+		select job, next_check_at, first_check_at, entity_name, n::text
+		from prescient.future_job, generate_series(1, $1::integer) as n where entity_key = 'last'`, stores.Counted)
+	w.drain("a")
+	state, err := w.a.State(t.Context())
+	if err != nil || state != (stores.State{Waiting: stores.Counted, Periodic: 1}) {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
 func TestAMoveThatCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
