@@ -356,6 +356,44 @@ func TestAnInstantWhoseOutcomeIsRefusedIsFollowedByTheNext(t *testing.T) {
 	}
 }
 
+func TestARefusedOutcomeOfASecondLookIsOfTheInstantOfTheFirst(t *testing.T) {
+	t.Parallel()
+	var c instants
+	registry := jobs.NewRegistry()
+	registry.Register("mail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	registry.Periodic("report", "0 * * * *", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
+		_, err = c.check(ctx, job)
+		switch {
+		case job.CheckCount > 0:
+			result.Enqueue = []jobs.Request{{JobExec: "mail", EntityName: "day", EntityKey: "1", CheckAt: job.Slot.AddDate(150, 0, 0)}}
+		case job.Instant.Hour() == 12:
+			result.Next = job.After(75 * time.Minute)
+		}
+		return result, err
+	}), jobs.Retry(0))
+	kit := testkit.New(t, testkit.Config{Registry: registry, Start: testkit.Start().Add(150 * time.Minute)})
+	kit.RunFor(105 * time.Minute)
+	c.want(t, "01-04 12:00", "01-04 12:00")
+	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeFailed}, outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+	entries, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.PeriodicKey("report"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []time.Time
+	for _, e := range entries {
+		if e.What == "failed" {
+			failed = append(failed, e.Instants...)
+		}
+	}
+	if diff := cmp.Diff([]time.Time{testkit.Start().Add(3 * time.Hour).UTC()}, failed); diff != "" {
+		t.Error(diff)
+	}
+	kit.RunFor(15 * time.Minute)
+	c.want(t, "01-04 13:00")
+}
+
 func TestATimelineNamesEachInstantThatAPeriodicFunctionWasCalledFor(t *testing.T) {
 	t.Parallel()
 	f := dailies{times: 99, fail: failures["an error"]}

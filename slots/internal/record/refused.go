@@ -60,8 +60,8 @@ func (r *Recorder) recordError(c *claim.Claim, o row.Outcome, cause error) ([]ro
 	return locked, err
 }
 
-// attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
-// not in the slot. If the function was called for the row, attempts also reads what the row that follows depends on.
+// attempts reads the key of a row, and how many checks and errors in a row it has had. found is false
+// if it is not in the slot. If the function was called for the row, attempts also reads what the row that follows depends on.
 func (r *Recorder) attempts(o row.Outcome) (job jobs.FutureJob, found bool, err error) {
 	if o.Ran {
 		job.Slot, job.Lateness = r.Session.Slot, o.Lateness
@@ -70,7 +70,7 @@ func (r *Recorder) attempts(o row.Outcome) (job jobs.FutureJob, found bool, err 
 	err = r.Session.Server.Ask(r.Session.Work, r.Session.Work, pg.RowAttempts, args, func(rows *sql.Rows) error {
 		var item sql.NullString
 		found = true
-		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount, (*[]byte)(&job.Payload))
+		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.CheckCount, &job.ErrorCount, (*[]byte)(&job.Payload))
 		job.ItemKey, job.Anonymous = item.String, !item.Valid
 		return err
 	})
