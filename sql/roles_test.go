@@ -444,6 +444,73 @@ func TestAnApplicationCannotForgeTheChecksOfARuleInAnOlderSnapshot(t *testing.T)
 	}
 }
 
+// Two calls with some of the same new names would deadlock.
+func TestAnEnqueueInASnapshotUsesNewNamesInTheirOrder(t *testing.T) {
+	t.Parallel()
+	const schema = "names_in_order"
+	db := withRoles(t, schema)
+	exec(t, db, "grant names_in_order_app to names_in_order_nobody")
+	names := make([]string, 50)
+	for i := range names {
+		names[i] = fmt.Sprint("new.", (i*37)%50+10)
+	}
+	many := "select names_in_order.enqueue_many($1, array_fill('orders'::text, '{50}'), array_fill('1'::text, '{50}'), null, array_fill('2030-03-01'::timestamptz, '{50}'))"
+	tx, err := db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	exec(t, tx, "set local role names_in_order_nobody")
+	exec(t, tx, many, pq.StringArray(names))
+	exec(t, tx, "reset role")
+	written := get[pq.StringArray](t, tx, "select array_agg(name order by ctid) from names_in_order.job where name like 'new.%'")
+	if want := slices.Sorted(slices.Values(names)); !slices.Equal(written, want) {
+		t.Errorf("the names were written in the order %s", written)
+	}
+}
+
+func TestAnApplyNamesTheTransactionThatFirstUsesItsName(t *testing.T) {
+	t.Parallel()
+	const schema = "first_use"
+	db := withRoles(t, schema)
+	exec(t, db, "grant first_use_app to first_use_nobody")
+	const enqueue = "select first_use.enqueue('new', 'orders', $1, check_at => '2030-03-01')"
+	var first *sqlx.Tx
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelReadUncommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		if first != nil {
+			if err := first.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tx, err := db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		first = tx
+		exec(t, tx, "set local role first_use_nobody")
+		exec(t, tx, enqueue, "1")
+		holder := get[string](t, db, "select coalesce((select holder from ("+pg.RuleHolders.In(pgsql.Schema(schema))+") as h), 'nobody')", "public.none", false, "new")
+		if want := fmt.Sprintf("session %d of ", get[int](t, tx, "select pg_backend_pid()")); !strings.HasPrefix(holder, want) {
+			t.Errorf("%s: the apply names %s, want %s", level, holder, want)
+		}
+	}
+
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelReadUncommitted} {
+		tx, err := db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, tx, "set local role first_use_nobody; set local lock_timeout = '10ms'")
+		if _, err := tx.ExecContext(t.Context(), enqueue, "2"); err != nil {
+			t.Errorf("%s: the name that another transaction uses first: %v", level, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The owner of a table can make the functions of its triggers run code, so their owner may do nothing
 // else than let rows of rules wait.
 func TestTheOwnerOfTriggersWritesOnlyForRules(t *testing.T) {

@@ -61,7 +61,7 @@ begin
         and prescient.wait_fits(enqueue.max_wait) is not false
         and enqueue.on_conflict in ('keep', 'replace', 'push_back', 'error')
         and num_nonnulls(clock, enqueue.within, enqueue.unless_ended_within) = 0
-        and current_setting('transaction_isolation') = 'read committed' -- see require_rights
+        and current_setting('transaction_isolation') in ('read committed', 'read uncommitted') -- see require_rights
     into width, number, plain
     from prescient.setting s
     left join prescient.job j on j.name = enqueue.job_exec

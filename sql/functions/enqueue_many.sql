@@ -50,8 +50,9 @@ declare
 begin
     perform prescient.require_rights(n.name, n.of_schedule, inserts => true)
     from (
-        select distinct g.name, prescient.of_schedule(g.entity_name, g.entity_key, g.item_key) as of_schedule
+        select distinct g.name collate "C" as name, prescient.of_schedule(g.entity_name, g.entity_key, g.item_key) as of_schedule
         from unnest(job_execs, entity_names, entity_keys, item_keys) as g (name, entity_name, entity_key, item_key)
+        order by 1 -- as ensure_job is called below
     ) as n;
     if clock is not null then
         perform prescient.require_runner(clock);

@@ -1,5 +1,5 @@
 -- enqueue for a call that enqueue does not end by itself: it has an option, its name is new or belongs to a
--- schedule or a rule, its transaction is not read committed, its key waits already, or its insert waited until the slot
+-- schedule or a rule, its transaction has one snapshot, its key waits already, or its insert waited until the slot
 -- had begun.
 -- known: the number of the job, if enqueue has tried the insert. made_id and made_slot are then the row that it
 -- made; null: the key waits.
