@@ -48,8 +48,12 @@ func TestASchemaOfAStrangerIsNoStoreOfAPattern(t *testing.T) {
 		return out.String() + said.String()
 	}
 	for _, args := range [][]string{
-		{"status"}, {"migrate", "up"}, {"run"}, {"stores", "list"},
-		{"migrate", "up", "--store", "tenants/tenant_2"}, {"migrate", "up", "--store", "tenants/tenant_3"},
+		{"status"},
+		{"migrate", "up"},
+		{"run"},
+		{"stores", "list"},
+		{"migrate", "up", "--store", "tenants/tenant_2"},
+		{"migrate", "up", "--store", "tenants/tenant_3"},
 		{"stores", "add", "tenants/tenant_3"},
 	} {
 		said := exits(cmd.Failure, "", args...)

@@ -107,8 +107,8 @@ func (d *Definition) checkOne(ctx context.Context, tx *sqlx.Tx, job FutureJob) (
 	return result, err
 }
 
-// instantOf returns the instant that a check of a row calls the function for first. A row that looks again or is retried
-// keeps its instant, whatever has come meanwhile.
+// instantOf returns the instant that a check of a row calls the function for first. A row that looks again or is
+// retried keeps its instant, whatever has come meanwhile.
 func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
 	if d.Misfire != MisfireEach && !job.wasCalled() {
 		if newest := d.instants.Latest(1, waited.Add(-time.Second), job.begun()); len(newest) > 0 {

@@ -31,9 +31,9 @@ func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
 	return names, nil
 }
 
-// Stranger returns the role, if any, because of which the schema of a store must not be used: it owns the schema, or the
-// table setting in it, and is no superuser, nor the owner of the database, the login, the role that MakeRoles makes for
-// it, or the given one.
+// Stranger returns the role, if any, because of which the schema of a store must not be used: it owns the schema, or
+// the table setting in it, and is no superuser, nor the owner of the database, the login, the role that MakeRoles makes
+// for it, or the given one.
 func Stranger(ctx context.Context, db Pool, schema Schema, owner string) (role string, err error) {
 	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		return One(ctx, tx, StoreStranger.In(anySchema), []any{schema.String(), Owner.In(schema), owner}, &role)

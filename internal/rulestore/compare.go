@@ -247,8 +247,8 @@ func sameTimes(was, is rule.Applied) map[string]bool {
 	return same
 }
 
-// timedAsBefore returns the names of the steps that come at the instants for which rows wait: neither this apply nor one
-// that has died before it has changed them.
+// timedAsBefore returns the names of the steps that come at the instants for which rows wait: neither this apply nor
+// one that has died before it has changed them.
 func (p *RulePlan) timedAsBefore() map[string]bool {
 	same := sameTimes(p.was.Applied, p.rule.Applied)
 	for _, name := range p.was.Retimed {

@@ -372,8 +372,8 @@ func (u understood) misread(text string, e expr.Expr, columns pq.Int64Array) str
 		}
 		does, otherwise = "compares "+column+" with itself", ""
 	}
-	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s%[4]s", does, column,
-		u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:], otherwise)
+	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s%[4]s", does,
+		column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:], otherwise)
 }
 
 // bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.

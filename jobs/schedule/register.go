@@ -153,9 +153,9 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	return b.results, b.recordStates(ctx)
 }
 
-// divided marks an error of a call that one of its schedules may have caused: a value that this binary cannot read, or an
-// event that the publisher refuses. The runner then finds the row, and publishes the other schedules. An error of the
-// server tells by its state whether it is of a value.
+// divided marks an error of a call that one of its schedules may have caused: a value that this binary cannot read, or
+// an event that the publisher refuses. The runner then finds the row, and publishes the other schedules. An error of
+// the server tells by its state whether it is of a value.
 func divided(err error) error {
 	infinite := pg.HasState(err, pqerror.FeatureNotSupported) // the number of seconds of an infinite interval
 	if pg.State(err) != "" && !infinite {

@@ -10,7 +10,8 @@ import (
 // The upper bounds of the buckets, in seconds. Those of lateness include usual widths, with which an alert compares it.
 var (
 	latenessBounds = []float64{
-		1, 5, 15, 60, 120, 300, 600, 900, 1200, 1800, 3600, 2 * 3600, 4 * 3600, 6 * 3600, 8 * 3600, 12 * 3600, 24 * 3600, 48 * 3600,
+		1, 5, 15, 60, 120, 300, 600, 900, 1200, 1800, 3600, 2 * 3600, 4 * 3600, 6 * 3600, 8 * 3600,
+		12 * 3600, 24 * 3600, 48 * 3600,
 	}
 	durationBounds = []float64{.001, .005, .025, .1, .5, 1, 5, 15, 60, 300}
 	runBounds      = []float64{.1, .5, 1, 5, 15, 60, 300, 900, 3600}

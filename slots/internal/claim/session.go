@@ -114,8 +114,8 @@ func (s *Session) openOnce(known Known) (o Opened, list []Job, err error) {
 	return o, list, nil
 }
 
-// ListJobs lists the jobs of the slot: those that are known, and up to MostUnknown others that have rows to claim. Those
-// with few rows come first.
+// ListJobs lists the jobs of the slot: those that are known, and up to MostUnknown others that have rows to claim.
+// Those with few rows come first.
 func (s *Session) ListJobs(known Known) ([]Job, error) {
 	return s.listJobs(s.Work, new(pg.Message), known)
 }

@@ -60,8 +60,8 @@ func (r *Recorder) recordError(c *claim.Claim, o row.Outcome, cause error) ([]ro
 	return locked, err
 }
 
-// attempts reads the key of a row, and how many checks and errors in a row it has had. found is false
-// if it is not in the slot. If the function was called for the row, attempts also reads what the row that follows depends on.
+// attempts reads the key of a row, and how many checks and errors in a row it has had. found is false if it is not in
+// the slot. If the function was called for the row, attempts also reads what the row that follows depends on.
 func (r *Recorder) attempts(o row.Outcome) (job jobs.FutureJob, found bool, err error) {
 	if o.Ran {
 		job.Slot, job.Lateness = r.Session.Slot, o.Lateness

@@ -54,8 +54,8 @@ func NameActor(job string) string {
 	return "set local prescient_caller.actor = " + pq.QuoteLiteral(Actor(job))
 }
 
-// SetClock sets the clock that slots are compared with for the SQL of the transaction, such as prescient.enqueue and the
-// triggers of rules.
+// SetClock sets the clock that slots are compared with for the SQL of the transaction, such as prescient.enqueue and
+// the triggers of rules.
 func SetClock(now time.Time) string {
 	return "set local prescient_caller.clock = " + pq.QuoteLiteral(now.UTC().Format(time.RFC3339Nano))
 }

@@ -262,7 +262,8 @@ func TestAnActionThatUndoesWhatAnotherHasDoneMeanwhileIsNotDone(t *testing.T) {
 			"select because from prescient.alert", "migration",
 		},
 		"resume": {
-			[]string{`pause-job {"job_exec": "ok"}`}, `resume-job {"job_exec": "ok"}`,
+			[]string{`pause-job {"job_exec": "ok"}`},
+			`resume-job {"job_exec": "ok"}`,
 			[]string{`resume-job {"job_exec": "ok"}`, `pause-job {"job_exec": "ok"}`},
 			"select (paused_at is not null)::text from prescient.job where name = 'ok'", "true",
 		},

@@ -121,8 +121,8 @@ var ErrLocked = errors.New("another transaction has locked rows that the action 
 // lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second
 
-// planLocks bounds the wait of a plan for a lock. It is shorter than a statement of it may take, so that the answer says
-// what it waits for.
+// planLocks bounds the wait of a plan for a lock. It is shorter than a statement of it may take, so that the answer
+// says what it waits for.
 const planLocks = "set local lock_timeout = '2s'"
 
 // transact runs fn in a serializable transaction, when it is its turn. So fn does exactly what it
@@ -187,8 +187,8 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 	return plan, err
 }
 
-// doneTwice reports whether the plan of an action does not show that the action was done, or was undone, since a preview.
-// A second confirmation would do it twice.
+// doneTwice reports whether the plan of an action does not show that the action was done, or was undone, since a
+// preview. A second confirmation would do it twice.
 func doneTwice(a action.Action) bool {
 	_, long := a.(action.Long)
 	_, pause := a.(action.PauseJob)
