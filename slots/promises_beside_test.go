@@ -68,7 +68,7 @@ func TestALockedRowInTheOldestMissedSlotDelaysNoOtherSlot(t *testing.T) {
 			if !errors.Is(err, slots.ErrLocked) {
 				t.Errorf("catch-up beside a lock: %v", err)
 			}
-			if !pgtest.OnCitus() && !strings.Contains(fmt.Sprint(err), "has 1 row of job; to end it: select pg_terminate_backend(") {
+			if !pgtest.OnCitus() && !strings.Contains(fmt.Sprint(err), "has a lock of rows of job; 1 row waits; to end it: select pg_terminate_backend(") {
 				t.Errorf("the error does not name the session: %v", err)
 			}
 			want := []string{"12:15 open 0", "12:30 done 1", "12:45 done 1", "13:00 done 1"}

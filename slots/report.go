@@ -8,9 +8,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
@@ -23,11 +25,19 @@ type report struct {
 	known   *row.Jobs   // of the slot
 	telling *sync.Mutex // held while Progress is called
 
+	leaving leaving
+
 	mu      sync.Mutex
 	result  Result          // but for Unknown
 	unknown map[string]bool // Result.Unknown
 	refusal error           // of the first row that was refused
-	holder  string          // of a lock of rows that were left, and how to end it; empty: not known
+}
+
+// leaving is what the claims of a run that leaves locked rows share.
+type leaving struct {
+	mu     sync.Mutex // held while a claim looks: many at once would each open a connection
+	until  time.Time  // local monotonic instant at which no claim looks any more; zero: none has looked
+	holder string     // of a lock of rows that were left, and how to end it; empty: not known
 }
 
 // opened records the slot as the run found it.
@@ -156,18 +166,32 @@ func (r *report) refuse(why error) int64 {
 	return r.result.Refused
 }
 
-// hold notes which session has locked rows that a claim leaves. Empty: it is not known.
-func (r *report) hold(holder string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.holder = cmp.Or(holder, r.holder)
+// holderTime bounds how long all claims of a run that leaves locked rows look for a session that has them.
+const holderTime = time.Second
+
+// hold notes which session has locked rows that the run leaves, if a claim finds one. The claims look one after the
+// other, until one of them has found a session.
+func (r *report) hold(ctx context.Context, find func(ctx context.Context) string) {
+	l := &r.leaving
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := elapsed.Now()
+	if l.until.IsZero() {
+		l.until = now.Add(holderTime)
+	}
+	if l.holder != "" || !now.Before(l.until) {
+		return
+	}
+	ctx, end := context.WithTimeout(ctx, l.until.Sub(now))
+	defer end()
+	l.holder = find(ctx)
 }
 
 // locked returns the error of a run that leaves rows in their slot because of locks.
 func (r *report) locked() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(r.holder, "it is not known which session has them"))
+	r.leaving.mu.Lock()
+	defer r.leaving.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(r.leaving.holder, "it is not known which session has them"))
 }
 
 // refused returns the error of a run that has left rows in their slot; nil: it has left none.

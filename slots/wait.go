@@ -177,6 +177,6 @@ func (w *work) findHolder(ctx context.Context) string {
 	if holder == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s has %s of %s; to end it: %s", holder, spoken.Count(len(ids), "row", "rows"),
-		spoken.List(names), mends)
+	return fmt.Sprintf("%s has a lock of rows of %s; %s; to end it: %s", holder, spoken.List(names),
+		spoken.Count(len(ids), "row waits", "rows wait"), mends)
 }
