@@ -93,7 +93,7 @@ func TestACheckThatAnOperatorRunsSucceedsBesideALockedRow(t *testing.T) {
 	app.Out, app.Err = &log, &log
 	code := app.Run(t.Context(), []string{"jobs", "run", "job", "order", "2", "--database-url", url})
 	if code != Left || ended(t, db) != 1 || !strings.Contains(log.String(), "was checked, and ended as done") ||
-		!strings.Contains(log.String(), "are left in their slot: session ") {
+		!strings.Contains(log.String(), "locked, and left to catch-up: session ") {
 		t.Errorf("exit code %d, want %d\n%s", code, Left, &log)
 	}
 }
