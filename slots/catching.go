@@ -9,10 +9,14 @@ import (
 	"sync"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 )
 
 // mostBeside bounds the slots that a catch-up works on at once: each sends heartbeats of its own.
 const mostBeside = 16
+
+// unknownAgain bounds the unknown jobs of a slot that waits to be run once more, which lists them again.
+const unknownAgain = 10
 
 // catching is a catch-up at work. One goroutine decides which slot begins next, and each slot has a goroutine of its
 // own.
@@ -135,6 +139,7 @@ func (w *catching) take(s slotRun) {
 	}
 	isLocked := errors.Is(s.err, ErrLocked) && !errors.Is(s.err, ErrAbandoned)
 	if isLocked && !s.second && len(w.again) < pg.MostMissed {
+		s.result.Unknown = firstOf(s.result.Unknown, unknownAgain)
 		w.again = append(w.again, s)
 		return
 	}
@@ -169,9 +174,14 @@ func (w *catching) fail(err error) {
 	w.stop()
 }
 
-// add adds the result of the nth slot.
+// add adds the result of the nth slot. The results together keep as many unknown jobs as one run lists.
 func (c *Caught) add(nth int, r Result) {
 	if nth < len(c.Slots) {
+		room := claim.MostUnknown
+		for _, kept := range c.Results {
+			room -= len(kept.Unknown)
+		}
+		r.Unknown = firstOf(r.Unknown, room)
 		c.Results = append(c.Results, make([]Result, max(0, nth+1-len(c.Results)))...)
 		c.Results[nth] = r
 	}
@@ -182,4 +192,9 @@ func (c *Caught) add(nth int, r Result) {
 	}
 	t.Checked, t.Finished, t.Rescheduled = t.Checked+r.Checked, t.Finished+r.Finished, t.Rescheduled+r.Rescheduled
 	t.Failed, t.Yielded = t.Failed+r.Failed, t.Yielded+r.Yielded
+}
+
+// firstOf returns a copy of the first n names, so that the others take no memory.
+func firstOf(names []string, n int) []string {
+	return append([]string(nil), names[:min(n, len(names))]...)
 }

@@ -67,7 +67,8 @@ type Caught struct {
 	MoreSlots int64
 	// Empty slots were missed and had nothing to do. They have ledger rows now, unless it was a dry run.
 	Empty int64
-	// Results has one entry for each of Slots that was worked on. CatchUp.After gets the results of all.
+	// Results has one entry for each of Slots that was worked on. Together they list up to 1,000 unknown jobs.
+	// CatchUp.After gets the results of all slots, each with its unknown jobs.
 	Results []Result
 	Total   Total
 }

@@ -1,6 +1,7 @@
 package slots_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -76,6 +77,50 @@ func TestARunListsAThousandUnknownJobsAndChecksThoseThatItKnows(t *testing.T) {
 	result := w.run(slot(1))
 	if result.State != slots.StateOpen || result.Finished != own || len(result.Unknown) != 1000 {
 		t.Errorf("%d rows of %d are finished, and %d jobs are unknown: %s", result.Finished, own, len(result.Unknown), result.State)
+	}
+}
+
+// A catch-up may have a thousand slots, each with a thousand other names.
+func TestTheResultsOfACatchUpListAThousandUnknownJobsTogether(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "an insert from a select calls no function that writes")
+	w := setup(t)
+	w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.ensure_job('flood.' || s || '.' || n), 'order', '1', $1::timestamptz + s * interval '15 minutes', $1::timestamptz + s * interval '15 minutes'
+		from generate_series(0, 2) as s, generate_series(1, 400) as n`, slot(1))
+	w.clock.Set(slot(5))
+	var listed, told int
+	caught := w.catchUp(slots.CatchUp{After: func(r slots.Result) { told += len(r.Unknown) }})
+	for _, r := range caught.Results {
+		if listed += len(r.Unknown); r.State != slots.StateOpen {
+			t.Errorf("slot %s is %s", r.Slot, r.State)
+		}
+	}
+	if len(caught.Results) != 3 || listed != 1000 || told != 1200 {
+		t.Errorf("%d results list %d unknown jobs, and %d were told", len(caught.Results), listed, told)
+	}
+}
+
+// A thousand slots may wait for another run at the end of a catch-up. The limit ends it before.
+func TestASlotThatACatchUpRunsOnceMoreKeepsTenUnknownJobs(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(done))
+	w.enqueue("job", slot(1), 1)
+	w.enqueue("job", slot(2), 2)
+	for n := range 12 {
+		w.enqueue(fmt.Sprint("flood.", n), slot(1), 1)
+	}
+	w.clock.Set(slot(5))
+	psql := w.db.MustBegin()
+	defer func() { _ = psql.Rollback() }()
+	psql.MustExec(`select prescient.cancel('job', 'order', '0')`) // in slot 1
+	caught, err := w.runner().CatchUp(t.Context(), slots.CatchUp{Limit: 1})
+	if err != nil && !errors.Is(err, slots.ErrLocked) || len(caught.Results) != 2 {
+		t.Fatalf("%+v, %v", caught, err)
+	}
+	if n := len(caught.Results[0].Unknown); n != 10 || caught.Results[0].State != slots.StateOpen {
+		t.Errorf("the result of slot 1, which is %s, lists %d unknown jobs", caught.Results[0].State, n)
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	firstPause = 500 * time.Millisecond
 	// warnAgain is the pause between two warnings about the rows of a job.
 	warnAgain = time.Hour
+	// mostWarned is how many such jobs the daemon remembers.
+	mostWarned = 1000
 )
 
 // monotonic measures durations. It never says what time it is: Config.Runner.Now or the database
@@ -239,7 +241,8 @@ func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 }
 
 // warnNotRegistered logs the jobs whose rows have left a slot open, each job once an hour, because
-// the slot is tried again and again.
+// the slot is tried again and again. It logs up to mostWarned jobs an hour, because an application may enqueue rows of any
+// number of names.
 func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	if result.State != slots.StateOpen {
 		return
@@ -251,6 +254,7 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 		_, warned := d.warned[job]
 		return warned
 	})
+	names = names[:min(len(names), mostWarned-len(d.warned))]
 	for _, job := range names {
 		d.warned[job] = now
 	}

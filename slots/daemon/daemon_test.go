@@ -608,6 +608,24 @@ func TestADaemonLeavesRowsOfAJobThatItHasNotRegisteredToOneThatHas(t *testing.T)
 	}
 }
 
+// An application may enqueue rows of any number of names, of other ones in each slot.
+func TestADaemonRemembersAThousandJobsOfItsWarnings(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	d := &daemon{log: log.logger(), state: newState()}
+	for slot := range 3 {
+		result := slots.Result{State: slots.StateOpen}
+		for n := range 700 {
+			result.Unknown = append(result.Unknown, fmt.Sprintf("flood.%d.%d", slot, n))
+		}
+		d.warnNotRegistered(t.Context(), result)
+		d.warnNotRegistered(t.Context(), result)
+	}
+	if n := log.count("their jobs are not registered here"); len(d.warned) != 1000 || n != 2 {
+		t.Errorf("the daemon remembers %d jobs, and has warned %d times", len(d.warned), n)
+	}
+}
+
 func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
