@@ -132,9 +132,11 @@ func TestSubqueriesReturnsThoseThatAreInNoOther(t *testing.T) {
 func TestBareReturnsNamesWithoutATable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		`exists (select from shop.p p where p.order_id = id)`:     {"select", "from", "p", "where", "id"},
-		`(select make_interval(days => c.n) from shop.c)`:         {"select", "from"},
-		`(select "At" from shop."Log" where "Log"."Id" = o."Id")`: {"select", `"At"`, "from", "where"},
+		`exists (select from shop.p p where p.order_id = id)`:                      {"select", "from", "where", "id"},
+		`(select make_interval(days => c.n) from shop.c)`:                          {"select"},
+		`(select max(p.at) as a, max(p.at) b, p.c d, cast(e as date) from shop.p)`: {"select", "e", "as"},
+		`(select f from shop.p join shop.q using (a, "B") where g = (h))`:          {"select", "f", "from", "g", "h"},
+		`(select "At" from shop."Log" where "Log"."Id" = o."Id")`:                  {"select", `"At"`, "from"},
 	} {
 		if got := expr.Bare(text); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)

@@ -296,7 +296,8 @@ func Names(text, table string) bool {
 }
 
 // Bare returns the names of columns in a text that have no name of a table before them, as SQL has them. In a subquery,
-// they are columns of its own tables first. Words of SQL are among them. The text must pass Check.
+// they are columns of its own tables first. Some words of SQL are among them, but no names that a subquery gives to its
+// output or its tables, and no columns of "using", which take no table. The text must pass Check.
 func Bare(text string) (names []string) {
 	list, err := tokens(text)
 	if err != nil {
@@ -308,14 +309,33 @@ func Bare(text string) (names []string) {
 		}
 		return ""
 	}
-	for i, t := range list {
+	for i := 0; i < len(list); i++ {
+		t := list[i]
 		named := t.kind == sqltext.Word || strings.HasPrefix(t.text, `"`)
 		argument := next(i+1) == "=>" || next(i+1) == "=" && next(i+2) == ">"
-		if named && !argument && next(i+1) != "." && next(i+1) != "(" && (i == 0 || list[i-1].text != ".") {
+		switch {
+		case t.is("using") && next(i+1) == "(":
+			for i++; list[i].depth > t.depth || list[i].text == "("; {
+				i++
+			}
+		case named && !argument && next(i+1) != "." && next(i+1) != "(" && !isGiven(list, i):
 			names = append(names, t.text)
 		}
 	}
 	return names
+}
+
+// isGiven reports whether a name is a part of a longer one, or is given to what stands before it. "as" may be left out,
+// and no column follows a parenthesis or a column without an operator or a word of SQL. After "distinct on (a)" one
+// does: it is not found out.
+func isGiven(list []token, i int) bool {
+	before := func(n int) string {
+		if i < n {
+			return ""
+		}
+		return list[i-n].text
+	}
+	return before(1) == "." || before(1) == "as" || before(1) == ")" || before(2) == "."
 }
 
 // ComparedWithItself returns the name of a column that a text compares with itself, such as id for (p.id = p.id). The
