@@ -50,9 +50,6 @@ type changeSet struct {
 func newChangeSet(changes []Change) (p changeSet, err error) {
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {
-		if err := checkID(c.Spec.ID); err != nil {
-			return p, err
-		}
 		if seen[c.Spec.ID] {
 			return p, &jobs.FieldError{Field: "id", Message: fmt.Sprintf("%q is given twice", c.Spec.ID)}
 		}

@@ -152,39 +152,42 @@ func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
 		`'a', ''`:                     `crontab is ''; it must have five fields`,
 		`'a', 'hourly'`:               `crontab is 'hourly'; it must have five fields`,
 		`'a', '* * * *'`:              `crontab is '* * * *'; it must have five fields`,
-		`'a', '@hourly', timezone => 'Europe/Berl'`:                            `timezone is 'Europe/Berl'; it must be a time zone that the server knows`,
-		`'a', '@hourly', timezone => null`:                                     `timezone is null; it must be a time zone that the server knows`,
-		`'a', '@hourly', timezone => 'utc'`:                                    `timezone is 'utc'; it must be a time zone that the server knows, by its exact name`,
-		`'a', '@hourly', timezone => 'europe/berlin'`:                          `timezone is 'europe/berlin'; it must be a time zone`,
-		`'a', '@hourly', timezone => 'posix/Europe/Berlin'`:                    `timezone is 'posix/Europe/Berlin'; it must be a time zone`,
-		`'a', '@hourly', timezone => 'PST'`:                                    `timezone is 'PST'; it must be a time zone`,
-		`'a', '@hourly', timezone => 'UTC+3'`:                                  `timezone is 'UTC+3'; it must be a time zone`,
-		`'a', '@hourly', timezone => '5'`:                                      `timezone is '5'; it must be a time zone`,
-		`'a', '@hourly', timezone => $$interval 'soon'$$`:                      `timezone is 'interval ''soon`,
-		`'a', '@hourly', misfire => 'never'`:                                   `misfire is 'never'; it must be all, latest or skip`,
-		`'a', '@hourly', misfire => null`:                                      `misfire is null; it must be all, latest or skip`,
-		`'a', '@hourly', spread => '-1 hour'`:                                  `spread is '-01:00:00'; it must be from 0 to 24 hours`,
-		`'a', '@hourly', spread => '25 hours'`:                                 `spread is '25:00:00'; it must be from 0 to 24 hours`,
-		`'a', '@hourly', deadline => '0'`:                                      `deadline is '00:00:00'; it must be from 1 second to 100 years`,
-		`'a', '@hourly', deadline => '1000 years'`:                             `deadline is '1000 years'; it must be from 1 second to 100 years`,
-		`'a', '@hourly', exclude => array['sat', null]`:                        `exclude is '{sat,NULL}'; it must be one list without nulls`,
-		`'a', '@hourly', exclude => array[array['sat'], array[null]]`:          `exclude is '{{sat},{NULL}}'; it must be one list without nulls`,
-		`'a', '@hourly', exclude => '[0:0]={sat}'`:                             `exclude is '[0:0]={sat}'; it must be one list without nulls`,
-		`'a', '@hourly', exclude => array_fill('sat'::text, array[101])`:       `exclude is '{sat,sat`,
-		`'a', '@hourly', starts_at => '2030-03-01Z', ends_at => '2030-03-01Z'`: `ends_at is '2030`,
-		`'a', '@hourly', max_runs => 0`:                                        `max_runs is '0'; it must be positive`,
-		`'a', '@hourly', starts_at => 'infinity'`:                              `starts_at is 'infinity'; it must be from 1970 to 9999`,
-		`'a', '@hourly', ends_at => '-infinity'`:                               `ends_at is '-infinity'; it must be from 1970 to 9999`,
-		`'a', '@hourly', payload => to_jsonb(repeat('a', 1048576))`:            `payload is '"aaaaaaa`,
-		`'a', '@hourly', sql => 'select 1', notify => 'ops'`:                   `notify is 'ops'; it must not stand beside sql or job_exec`,
-		`'a', '@hourly', sql => 'select 1', payload => '1'`:                    `payload is '1'; it must not stand beside sql`,
-		`'a', '@hourly', role => 'nosuch'`:                                     `role is 'nosuch'; it must stand beside sql`,
-		`'a', '@hourly', sql => 'select 1', role => 'nosuch'`:                  `role is 'nosuch'; it must be a role that exists`,
-		`'a', '@hourly', timeout => '1 minute'`:                                `timeout is '00:01:00'; it must stand beside sql`,
-		`'a', '@hourly', sql => 'select 1', timeout => '2 hours'`:              `timeout is '02:00:00'; it must be from 1 second to 1 hour`,
-		`'a', '@hourly', notify => 'Ops'`:                                      `notify is 'Ops'; it must be the name of a receiver`,
-		`'a', '@hourly', text => 'hello'`:                                      `text is 'hello'; it must stand beside notify`,
-		`'a', '@hourly', job_exec => ''`:                                       `job_exec is ''; it must have 1 to 200 bytes`,
+		`'a', '@hourly', timezone => 'Europe/Berl'`:                                                  `timezone is 'Europe/Berl'; it must be a time zone that the server knows`,
+		`'a', '@hourly', timezone => null`:                                                           `timezone is null; it must be a time zone that the server knows`,
+		`'a', '@hourly', timezone => 'utc'`:                                                          `timezone is 'utc'; it must be a time zone that the server knows, by its exact name`,
+		`'a', '@hourly', timezone => 'europe/berlin'`:                                                `timezone is 'europe/berlin'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'posix/Europe/Berlin'`:                                          `timezone is 'posix/Europe/Berlin'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'PST'`:                                                          `timezone is 'PST'; it must be a time zone`,
+		`'a', '@hourly', timezone => 'UTC+3'`:                                                        `timezone is 'UTC+3'; it must be a time zone`,
+		`'a', '@hourly', timezone => '5'`:                                                            `timezone is '5'; it must be a time zone`,
+		`'a', '@hourly', timezone => $$interval 'soon'$$`:                                            `timezone is 'interval ''soon`,
+		`'a', '@hourly', misfire => 'never'`:                                                         `misfire is 'never'; it must be all, latest or skip`,
+		`'a', '@hourly', misfire => null`:                                                            `misfire is null; it must be all, latest or skip`,
+		`'a', '@hourly', spread => '-1 hour'`:                                                        `spread is '-01:00:00'; it must be from 0 to 24 hours`,
+		`'a', '@hourly', spread => '25 hours'`:                                                       `spread is '25:00:00'; it must be from 0 to 24 hours`,
+		`'a', '@hourly', deadline => '0'`:                                                            `deadline is '00:00:00'; it must be from 1 second to 100 years`,
+		`'a', '@hourly', deadline => '1000 years'`:                                                   `deadline is '1000 years'; it must be from 1 second to 100 years`,
+		`'a', '@hourly', exclude => array['sat', null]`:                                              `exclude is '{sat,NULL}'; it must be one list without nulls`,
+		`'a', '@hourly', exclude => array[array['sat'], array[null]]`:                                `exclude is '{{sat},{NULL}}'; it must be one list without nulls`,
+		`'a', '@hourly', exclude => '[0:0]={sat}'`:                                                   `exclude is '[0:0]={sat}'; it must be one list without nulls`,
+		`'a', '@hourly', exclude => array_fill('sat'::text, array[101])`:                             `exclude is '{sat,sat`,
+		`'a', '@hourly', starts_at => '2030-03-01Z', ends_at => '2030-03-01Z'`:                       `ends_at is '2030`,
+		`'a', '@hourly', starts_at => '2030-03-01 00:00:00.2Z', ends_at => '2030-03-01 00:00:00.7Z'`: `ends_at is '2030`,
+		`'a', '@hourly', exclude => array['sat', repeat('s', 2001)]`:                                 `exclude is '{sat,sss`,
+		`'a', '@hourly', exclude => array[E'sat\nsun']`:                                              `exclude is '{"sat`,
+		`'a', '@hourly', max_runs => 0`:                                                              `max_runs is '0'; it must be positive`,
+		`'a', '@hourly', starts_at => 'infinity'`:                                                    `starts_at is 'infinity'; it must be from 1970 to 9999`,
+		`'a', '@hourly', ends_at => '-infinity'`:                                                     `ends_at is '-infinity'; it must be from 1970 to 9999`,
+		`'a', '@hourly', payload => to_jsonb(repeat('a', 1048576))`:                                  `payload is '"aaaaaaa`,
+		`'a', '@hourly', sql => 'select 1', notify => 'ops'`:                                         `notify is 'ops'; it must not stand beside sql or job_exec`,
+		`'a', '@hourly', sql => 'select 1', payload => '1'`:                                          `payload is '1'; it must not stand beside sql`,
+		`'a', '@hourly', role => 'nosuch'`:                                                           `role is 'nosuch'; it must stand beside sql`,
+		`'a', '@hourly', sql => 'select 1', role => 'nosuch'`:                                        `role is 'nosuch'; it must be a role that exists`,
+		`'a', '@hourly', timeout => '1 minute'`:                                                      `timeout is '00:01:00'; it must stand beside sql`,
+		`'a', '@hourly', sql => 'select 1', timeout => '2 hours'`:                                    `timeout is '02:00:00'; it must be from 1 second to 1 hour`,
+		`'a', '@hourly', notify => 'Ops'`:                                                            `notify is 'Ops'; it must be the name of a receiver`,
+		`'a', '@hourly', text => 'hello'`:                                                            `text is 'hello'; it must stand beside notify`,
+		`'a', '@hourly', job_exec => ''`:                                                             `job_exec is ''; it must have 1 to 200 bytes`,
 	} {
 		_, err := w.db.ExecContext(t.Context(), "select prescient.set_schedule("+args+")")
 		wrong, is := errors.AsType[*pq.Error](err)
@@ -239,6 +242,17 @@ func TestSQLRoundsBoundsUpToWholeSeconds(t *testing.T) {
 	if !s.Start.Equal(start) || !s.End.Equal(end) || !s.Anchor.Equal(start) {
 		t.Errorf("from %s to %s, anchor %s", s.Start, s.End, s.Anchor)
 	}
+	if _, err := w.db.ExecContext(t.Context(), "update prescient.schedule set anchor = anchor + interval '0.75 seconds'"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"updated", "unchanged"} {
+		if action := w.set(args); action != want {
+			t.Errorf("with another anchor it was %s, want %s", action, want)
+		}
+	}
+	if s := w.get("sale"); !s.Anchor.Equal(start) {
+		t.Errorf("the anchor is %s", s.Anchor)
+	}
 	if _, err := w.store.Pause(t.Context(), w.db, "sale", schedule.AnyVersion); err != nil {
 		t.Error(err)
 	}
@@ -251,6 +265,45 @@ func TestSQLRoundsBoundsUpToWholeSeconds(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+func TestGoChangesAScheduleWhoseIDOnlySQLTakes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const id = "a\u00a0b"
+	w.set(`E'a\u00a0b', '@hourly'`)
+	for _, change := range []func() error{
+		func() error { return errOf(w.store.Pause(t.Context(), w.db, id, schedule.AnyVersion)) },
+		func() error { return errOf(w.store.Resume(t.Context(), w.db, id, schedule.AnyVersion)) },
+		func() error {
+			spec := w.get(id).Spec
+			spec.Crontab = "@daily"
+			return errOf(w.store.Update(t.Context(), w.db, spec, schedule.AnyVersion))
+		},
+		func() error {
+			spec := w.get(id).Spec
+			spec.Crontab = "@weekly"
+			return errOf(w.store.Apply(t.Context(), w.db, given(spec), schedule.ApplyOptions{}))
+		},
+		func() error {
+			return w.store.ChangeAll(t.Context(), w.db, []schedule.Change{{Action: schedule.Update, Spec: w.get(id).Spec}})
+		},
+		func() error {
+			return w.store.ChangeAll(t.Context(), w.db, []schedule.Change{{Action: schedule.Delete, Spec: schedule.Spec{ID: id}}})
+		},
+	} {
+		if err := change(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := w.count("select (select count(*) from prescient.future_job) + (select count(*) from prescient.schedule)"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	if _, err := w.store.Create(t.Context(), w.db, every(id)); fields(err) != "id" {
+		t.Errorf("Go creates it: %v", err)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
 
 // As in Go: see TestWithoutALimitNoRunsAreCountedAndALaterLimitBeginsAnew.
 func TestSQLCountsNoRunsWithoutALimitAndALaterLimitBeginsAnew(t *testing.T) {

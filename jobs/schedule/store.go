@@ -164,7 +164,8 @@ func (s *Store) prepareNew(spec *Spec, now time.Time) (*jobs.Request, error) {
 	if err := checkPayload(spec.Payload, s.cfg.MaxPayload); err != nil {
 		return nil, err
 	}
-	return s.prepare(spec, cursor{}, now)
+	row, err := s.prepare(spec, cursor{}, now)
+	return row, errors.Join(checkID(spec.ID), err)
 }
 
 // prepare checks a spec, fills in its defaults, and returns its row of future_job with the given

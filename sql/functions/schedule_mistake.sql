@@ -101,7 +101,10 @@ begin
                 'be one list without nulls', 'Write it such as array[''sat,sun'', ''2036-12-25''].'),
             (26, 'exclude', exclude::text, coalesce(cardinality(exclude) <= 100, true), 'have at most 100 patterns',
                 'Exclude weekdays or ranges of days instead of single instants.'),
-            (27, 'ends_at', ends_at::text, coalesce(starts_at < ends_at, true), 'be after starts_at', 'Leave it out for no end.')
+            (27, 'exclude', exclude::text,
+                not exists (select from unnest(exclude) as e (pattern) where octet_length(e.pattern) > 2000 or e.pattern ~ '\n'),
+                'have patterns of one line, each of at most 2000 bytes', 'Write a pattern for each range of days or weekdays.'),
+            (28, 'ends_at', ends_at::text, coalesce(starts_at < ends_at, true), 'be after starts_at', 'Leave it out for no end.')
     ) as c (place, name, value, fine, rule, hint)
     where c.fine is not true
     order by c.place

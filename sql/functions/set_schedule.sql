@@ -33,11 +33,16 @@ as $$
 declare
     was   prescient.schedule;
     given prescient.schedule;
+    whole_anchor timestamptz;
     at    timestamptz := statement_timestamp();
     pauser text := prescient.schedule_pauser();
     action text := 'updated';
     wrong record;
 begin
+    -- Instants are whole seconds, and so are the bounds of a schedule of Go. Rounded up, a bound leaves in the same instants.
+    -- The rules are for the rounded bounds.
+    starts_at := date_trunc('second', starts_at + interval '999999 microseconds');
+    ends_at := date_trunc('second', ends_at + interval '999999 microseconds');
     wrong := prescient.schedule_mistake(
         id, crontab, timezone, sql, role, timeout, job_exec, notify, text, misfire, deadline, spread, starts_at, ends_at, max_runs,
         exclude, payload
@@ -47,9 +52,6 @@ begin
             using errcode = case wrong.given when 'null' then 'null_value_not_allowed' else 'invalid_parameter_value' end,
                 hint = wrong.hint;
     end if;
-    -- Instants are whole seconds, and so are the bounds of a schedule of Go. Rounded up, a bound leaves in the same instants.
-    starts_at := date_trunc('second', starts_at + interval '999999 microseconds');
-    ends_at := date_trunc('second', ends_at + interval '999999 microseconds');
     -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
     insert into prescient.schedule as s (
         id, crontab, timezone, payload, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude, paused, anchor
@@ -67,6 +69,8 @@ begin
     if not found then
         raise exception 'schedule % was deleted meanwhile: call set_schedule again', set_schedule.id using errcode = 'serialization_failure';
     end if;
+    -- A schedule of another writer may have a fraction, which Go refuses and no instant has.
+    whole_anchor := date_trunc('second', was.anchor);
     -- A statement of its own, because a runner may not write these columns.
     if (was.sql, was.role, was.timeout) is distinct from (set_schedule.sql, set_schedule.role, set_schedule.timeout) then
         update prescient.schedule s
@@ -92,6 +96,7 @@ begin
         ends_at = set_schedule.ends_at,
         max_runs = set_schedule.max_runs,
         exclude = set_schedule.exclude,
+        anchor = whole_anchor,
         paused = coalesce(set_schedule.paused, s.paused),
         paused_at = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_at, at) end,
         paused_by = case when coalesce(set_schedule.paused, s.paused) then coalesce(s.paused_by, pauser) end

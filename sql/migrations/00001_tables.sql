@@ -484,7 +484,7 @@ create table prescient.schedule (
     -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
 
-    -- Also keeps out what no subject of an event may have.
+    -- Also keeps out control characters and the noncharacters up to U+FFFF, which no subject of an event may have.
     constraint schedule_id check (
         octet_length(id) between 1 and 200 and id !~ '^\s|\s$|[\u0001-\u001f\u007f-\u009f\ufdd0-\ufdef\ufffe\uffff]'
     ),
