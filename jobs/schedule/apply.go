@@ -171,7 +171,8 @@ func (a *applyCall) check(ctx context.Context, specs []Spec) (ids []string, err 
 			return nil, &jobs.FieldError{Field: "id", Message: fmt.Sprintf("%q is given twice", spec.ID)}
 		}
 		a.given[key] = struct{}{}
-		if specs[i], _, err = spec.normal(a.store.cfg.MaxPayload); err != nil {
+		specs[i], _, err = spec.normal(a.store.cfg.MaxPayload)
+		if err = errors.Join(checkText("id", spec.ID), err); err != nil {
 			return nil, fmt.Errorf("schedule %q: %w", spec.ID, err)
 		}
 		ids = append(ids, spec.ID)

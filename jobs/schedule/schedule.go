@@ -155,8 +155,8 @@ const (
 )
 
 // normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The
-// error joins a jobs.FieldError for each wrong field. The id of a schedule that exists may be one
-// that SQL takes and checkID refuses.
+// error joins a jobs.FieldError for each wrong field. normal does not check the id: that of a
+// schedule that exists may be one that SQL takes and checkID refuses.
 func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	s.Misfire = cmp.Or(s.Misfire, All)
 	s.Anchor, s.Start, s.End = s.Anchor.UTC(), s.Start.UTC(), s.End.UTC()
@@ -168,7 +168,7 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkText("id", s.ID), err, checkPayload(s.Payload, maxPayload), s.Act.check(s.Payload),
+	return s, parsed, errors.Join(err, checkPayload(s.Payload, maxPayload), s.Act.check(s.Payload),
 		s.checkTimes(), s.checkBounds(), s.checkWords())
 }
 
