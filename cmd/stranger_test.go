@@ -71,4 +71,6 @@ func TestASchemaOfAStrangerIsNoStoreOfAPattern(t *testing.T) {
 
 	exits(cmd.Done, ", owner: "+stranger, "migrate", "up", "--store", "tenants/tenant_3")
 	exits(cmd.Done, "", "status", "--store", "tenants/tenant_1")
+	db.MustExec("alter schema tenant_1 owner to pg_database_owner") // as schema public of a new database
+	exits(cmd.Done, "", "status", "--store", "tenants/tenant_1")
 }

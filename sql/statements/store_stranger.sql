@@ -1,5 +1,6 @@
 -- Returns a role that owns schema $1, or the table setting in it, unless it is a superuser, the owner of the
 -- database, the login, or one of the roles $2 and $3; '' if there is none. It needs no right on the schema.
+-- The owner of the database alone is a member of pg_database_owner, which owns the schema public of a new database.
 -- Called by internal/pg.Stranger.
 select coalesce(min(r.rolname::text), '')
 from pg_catalog.pg_roles r
@@ -12,5 +13,5 @@ where r.oid in (
         where n.nspname = $1 and c.relname = 'setting'
     )
     and not r.rolsuper
-    and r.rolname::text not in (current_user::text, $2::text, $3::text)
+    and r.rolname::text not in (current_user::text, 'pg_database_owner', $2::text, $3::text)
     and r.oid <> (select d.datdba from pg_catalog.pg_database d where d.datname = current_database())
