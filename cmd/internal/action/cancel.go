@@ -97,7 +97,7 @@ func (c Cancel) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		return plan, err
 	}
 	if w.Rows == 0 && c.JobExec == "" && c.EntityName == schedule.EntityName {
-		return plan, tx.ofSchedule(c.EntityKey)
+		return plan, tx.ofEntitySchedule(c.EntityKey)
 	}
 	plan.Rows, plan.Nothing, plan.Fingerprint = w.Rows, w.Rows == 0, w
 	plan.Text = fmt.Sprintf("Cancels %s of %s", spoken.Count(w.Rows, "waiting check", "waiting checks"), c.Target())

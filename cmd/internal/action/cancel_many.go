@@ -75,8 +75,10 @@ func (c CancelMany) final() {}
 
 func (c CancelMany) check(s *Store) error {
 	switch {
-	case c.JobExec == schedule.JobExec || c.JobExec == "" && c.EntityName == schedule.EntityName:
+	case c.JobExec == schedule.JobExec:
 		return s.ofSchedule(c.EntityKey)
+	case c.JobExec == "" && c.EntityName == schedule.EntityName:
+		return s.ofEntitySchedule(c.EntityKey)
 	case c.filter().IsZero():
 		return &jobs.FieldError{Field: "job_exec", Message: "or another field must say which checks"}
 	case c.Limit < 0:

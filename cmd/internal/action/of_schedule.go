@@ -12,6 +12,13 @@ func (s *Store) ofSchedule(id string) error {
 		"%[2]s schedules delete %[3]s", schedule.JobExec, s.Self, wordOr(id, "ID"))
 }
 
+// ofEntitySchedule is ofSchedule for the checks of all jobs of an entity, which may be those that the schedule has
+// enqueued. A pause or a delete of the schedule does not end these.
+func (s *Store) ofEntitySchedule(id string) error {
+	return refusef("%v. Give the job of a check that a schedule has enqueued: %s jobs cancel JOB --entity %s --key %s",
+		s.ofSchedule(id), s.Self, schedule.EntityName, wordOr(id, "ID"))
+}
+
 // ofFailedSchedule says why failed checks of schedules are not put back: they could publish an event a second
 // time.
 func (s *Store) ofFailedSchedule(id string) error {

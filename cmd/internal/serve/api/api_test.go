@@ -327,12 +327,13 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "report", Crontab: "@daily"})
 	w.must(err)
 	const change, retry = "schedules delete report", "schedules resume "
+	const enqueued = "schedules delete report. Give the job of a check that a schedule has enqueued: shop jobs cancel JOB --entity schedule --key report"
 	for _, test := range []struct{ action, body, remedy string }{
 		{"cancel", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report"}`, change},
-		{"cancel", `{"entity_name": "schedule", "entity_key": "report"}`, change},
+		{"cancel", `{"entity_name": "schedule", "entity_key": "report"}`, enqueued},
 		{"reschedule", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report", "at": "2040-01-01T00:00:00Z"}`, change},
 		{"cancel-many", `{"job_exec": "schedule"}`, change[:len("schedules delete ")] + "ID"},
-		{"cancel-many", `{"entity_name": "schedule", "entity_key": "report"}`, change},
+		{"cancel-many", `{"entity_name": "schedule", "entity_key": "report"}`, enqueued},
 		{"cancel-many", `{}`, "job_exec: or another field must say which checks"},
 		{"cancel-many", `{"payload": [42]}`, "payload: must be a JSON object"},
 		{"cancel-many", `{"group_key": "g", "limit": -1}`, "limit: must be at least 0"},
