@@ -28,6 +28,7 @@ func TestASchemaOfAStrangerIsNoStoreOfAPattern(t *testing.T) {
 	if err := pgsql.Migrate(t.Context(), db, "tenant_1"); err != nil {
 		t.Fatal(err)
 	}
+	db.MustExec("select tenant_1.enqueue('job', 'order', n::text, check_at => now() + interval '1 day') from generate_series(1, 30) as n")
 	db.MustExec(`create schema tenant_2 authorization ` + stranger + `; create schema tenant_3 authorization ` + stranger + `;
 		create table tenant_2.setting (); create table tenant_2.future_job ();
 		create function tenant_2.settings() returns table (width interval, since timestamptz, schema_version int, min_code_version int)
@@ -52,6 +53,7 @@ func TestASchemaOfAStrangerIsNoStoreOfAPattern(t *testing.T) {
 		{"migrate", "up"},
 		{"run"},
 		{"stores", "list"},
+		{"stores", "move", "tenants/tenant_1"},
 		{"migrate", "up", "--store", "tenants/tenant_2"},
 		{"migrate", "up", "--store", "tenants/tenant_3"},
 		{"stores", "add", "tenants/tenant_3"},
@@ -60,6 +62,10 @@ func TestASchemaOfAStrangerIsNoStoreOfAPattern(t *testing.T) {
 		if !strings.Contains(said, "belongs to role "+stranger) || strings.Contains(said, "it runs as") {
 			t.Errorf("%s: %s", args, said)
 		}
+	}
+	var ran bool
+	if err := db.Get(&ran, "select exists (select from tenant_1.slot_run)"); err != nil || !ran {
+		t.Errorf("the slot of the other store was not run: %v", err)
 	}
 	var made []string
 	if err := db.Select(&made, "select oid::regclass::text from pg_class where relnamespace in ('tenant_2'::regnamespace, 'tenant_3'::regnamespace) order by 1"); err != nil {
