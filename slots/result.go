@@ -83,9 +83,11 @@ type Result struct {
 	// rows stay, and the slot stays open, for a runner that knows the jobs.
 	Unknown []string `json:"unknown"`
 	// Failures lists the jobs, by name, whose checks ended in an error.
-	Failures []Failure     `json:"failures"`
-	Held     bool          `json:"-"` // other runners held claims of the slot when this runner left it
-	Took     time.Duration `json:"-"`
+	Failures []Failure `json:"failures"`
+	// Held reports that claims of the slot were left: other runners held them when this runner left the slot, or they have
+	// rows that are refused or locked.
+	Held bool          `json:"-"`
+	Took time.Duration `json:"-"`
 }
 
 // Failure sums up the errors of one job's checks in a run.

@@ -184,6 +184,9 @@ func (r *run) finish(state State, err error) (Result, error) {
 	result := r.report.soFar()
 	result.State, result.Lost = state, r.leases.Lost()
 	err = r.failure(state, err)
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrLocked) {
+		result.Held = true
+	}
 	switch {
 	case result.Abandoned == 0 || errors.Is(err, ErrAbandoned):
 	case err == nil || err == ErrStopped: //nolint:errorlint // it says no more than that

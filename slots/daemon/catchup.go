@@ -84,8 +84,8 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	return d.grid.Floor(since.Add(-lookBack)), until
 }
 
-// leftTo returns whether catch-up left a slot to another runner, which may die, or to the next catch-up.
-// A slot that only has rows of unregistered jobs is not: no runner may ever come for them.
+// leftTo returns whether catch-up left a slot to another runner, which may die, or to the next catch-up, which tries
+// refused and locked rows again. A slot that only has rows of unregistered jobs is not: no runner may ever come for them.
 func leftTo(r slots.Result) bool {
 	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
 }
@@ -99,14 +99,10 @@ func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left ti
 	}
 	opened := false // a slot
 	left = until
-	open := until // the first slot that is not done
 	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
 		d.warnNotRegistered(ctx, r)
 		if leftTo(r) && r.Slot.Before(left) {
 			left = r.Slot
-		}
-		if r.State != slots.StateDone && r.Slot.Before(open) {
-			open = r.Slot
 		}
 		opened = opened || r.State != ""
 	}})
@@ -118,9 +114,9 @@ func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left ti
 	case errors.Is(err, slots.ErrAbandoned):
 		return time.Time{}, err
 	case errors.Is(err, slots.ErrLocked):
-		return open, nil // it has done all else, and the next one looks at the rest
+		return left, nil // it has done all else, and the next one looks at the rest
 	case errors.Is(err, slots.ErrRefused) && complete:
-		return open, err
+		return left, err
 	}
 	return time.Time{}, err
 }

@@ -690,7 +690,9 @@ func TestARowThatTheDatabaseRefusesKeepsNoCatchUpFromItsEnd(t *testing.T) {
 	}
 	refused := w.slot(-2)
 	w.due(w.slot(-3), "job", 1)
+	w.due(w.slot(-3), "another team's", 1) // no catch-up waits for this one
 	w.due(refused, "job", 2)
+	w.due(refused, "another team's", 1)
 	w.due(w.slot(-1), "job", 1)
 	w.db.MustExec(`
 		create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no row 1 here'; end $$;
