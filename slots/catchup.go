@@ -93,6 +93,9 @@ type Total struct {
 // slot only if a run has opened it: a slot that has just begun belongs to its run.
 func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	sel, err := r.selection(c)
+	if err == nil { // Run may have waited and worked since the runner was made
+		r, err = r.again(ctx)
+	}
 	if err != nil {
 		return Caught{}, err
 	}

@@ -107,7 +107,8 @@ const (
 const maxRunnerName = 200
 
 // Runner runs slots. It is safe for concurrent use. It keeps the grid that it was created with, but Run reads the grid
-// again after a wait for a boundary. A Runner is cheap to create, so a long-lived process creates one for every slot.
+// again after a wait for a boundary, and CatchUp when it begins. A Runner is cheap to create, so a long-lived process
+// creates one for every slot.
 type Runner struct {
 	cfg     Config
 	server  db.Server

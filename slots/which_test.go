@@ -107,6 +107,32 @@ func TestARunRecordsOnTheGridThatWasSetWhileItWaitedForItsBoundary(t *testing.T)
 	}
 }
 
+// A runner catches up after its run, as "run --catch-up" does. 15:30 is no slot of the new width.
+func TestACatchUpRecordsOnTheGridThatWasSetSinceItsRunnerWasMade(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return new(slot(4).Add(140 * time.Minute)), nil
+	}))
+	w.enqueue("job", slot(4), 1)
+	r := w.runner()
+	hour, err := grid.New(time.Hour)
+	if err == nil {
+		_, err = w.ledger.SetWidth(t.Context(), hour)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Set(slot(8))
+	caught, err := r.CatchUp(t.Context(), slots.CatchUp{})
+	if err != nil || caught.Total.Rescheduled != 1 || caught.Total.Failed != 0 {
+		t.Errorf("%+v, %v", caught, err)
+	}
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(16)) {
+		t.Errorf("waits: %+v, want a row at %s", list, slot(16))
+	}
+}
+
 func TestARunRefusesWhatIsNoSlotWhatLiesAheadAndWhatIsBeforeTheLedger(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
