@@ -60,7 +60,8 @@ type Config struct {
 	// else is left to do. Set it if CatchUp follows. Default: Run waits for them until shortly before the next slot.
 	LeaveLocked bool
 	// Now is the clock that slots are compared with, for a replay of the past or the future. The SQL of a check with a
-	// transaction has it as prescient_caller.clock, unless the job has jobs.WithPool. Default: the database's.
+	// transaction has it as prescient_caller.clock, unless the job has jobs.WithPool, or the rule or schedule has a role.
+	// Default: the database's.
 	Now func() time.Time
 	// Logger receives warnings. Default: slog.Default().
 	Logger *slog.Logger

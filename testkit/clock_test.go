@@ -2,6 +2,8 @@ package testkit_test
 
 import (
 	"context"
+	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +73,36 @@ func TestEachCheckHasTheClockOfTheKit(t *testing.T) {
 	kit.Run(slot)
 	for _, key := range keys {
 		kit.RequireWaiting(jobs.Key{JobExec: "order.remind", EntityName: "orders", EntityKey: key}, slot.Add(15*time.Minute))
+	}
+}
+
+// Only a runner may set a clock.
+func TestAStepWithARoleEnqueuesInAKit(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "the kit makes no now() there")
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	role := "kit_clerk_" + strings.ToLower(rand.Text())
+	kit.DB.MustExec("create role " + role)
+	pgtest.DropRoles(t, kit.DB, role)
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz); " +
+		"grant select on cases to " + role + "; " +
+		"grant usage on schema prescient to " + role + "; grant execute on all functions in schema prescient to " + role)
+	kit.Rules(rulesFile(t, `rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    role: `+role+`
+    steps:
+      - {after: 4d, name: remind, sql: "select prescient.enqueue('case.remind', 'cases', $key, check_at => $now::timestamptz + interval '1 day')"}
+      - {after: 7d, event: case.lost}
+`))
+	kit.DB.MustExec("insert into cases select id, $1 from generate_series(1, 3) as id", kit.Now())
+	begin := kit.Now()
+	kit.RunFor(4 * day)
+	for _, key := range []string{"1", "2", "3"} {
+		kit.RequireWaiting(jobs.Key{JobExec: "case.remind", EntityName: "cases", EntityKey: key}, begin.Add(5*day))
+		kit.RequireWaiting(jobs.Key{JobExec: "case.open", EntityName: "cases", EntityKey: key}, begin.Add(7*day))
 	}
 }

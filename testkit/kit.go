@@ -40,7 +40,8 @@ type Config struct {
 	// DB is a database that belongs to the test. New creates prescient's schema in it if it is
 	// missing. Its SQL has the clock of the server, but prescient's functions and triggers have that of
 	// the kit in checks with a transaction. Defaults to a new database, which is dropped at the end of
-	// the test.
+	// the test. Functions that a rule or a schedule calls with a role have the clock of the server in any
+	// database.
 	DB pgsql.Pool
 	// Schema holds the tables of prescient. Defaults to "prescient".
 	Schema string

@@ -324,16 +324,19 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 	return err
 }
 
-// asRule calls fn with the role and the clocks of the rule, and sets those of before back.
+// asRule calls fn with the role and the clocks of the rule, and sets those of before back. A role may have no replayed
+// clock, because only a runner may set one.
 func (p *page) asRule(ctx context.Context, fn func() error) error {
-	var role, timezone string
-	err := p.tx.QueryRowContext(ctx, "select current_setting('role'), current_setting('timezone')").Scan(&role, &timezone)
+	var role, timezone, clock string
+	const read = "select current_setting('role'), current_setting('timezone'), " +
+		"coalesce(current_setting('prescient_caller.clock', true), '')"
+	err := p.tx.QueryRowContext(ctx, read).Scan(&role, &timezone, &clock)
 	if err != nil {
 		return err
 	}
 	as := "set local timezone = " + pq.QuoteLiteral(cmp.Or(p.rule.Rule.Timezone, "UTC"))
 	if p.rule.Rule.Role != "" {
-		as += "; set local role " + pq.QuoteIdentifier(p.rule.Rule.Role)
+		as += "; set local prescient_caller.clock = ''; set local role " + pq.QuoteIdentifier(p.rule.Rule.Role)
 	}
 	if _, err := p.tx.ExecContext(ctx, as); err != nil {
 		return fmt.Errorf("take the role and the timezone of rule %s: %w", p.rule.Rule.Name, err)
@@ -341,8 +344,9 @@ func (p *page) asRule(ctx context.Context, fn func() error) error {
 	if err := fn(); err != nil {
 		return err // the savepoint has the settings of before
 	}
-	const back = "select set_config('role', $1, true), set_config('timezone', $2, true)"
-	if _, err := p.tx.ExecContext(ctx, back, role, timezone); err != nil {
+	const back = "select set_config('role', $1, true), set_config('timezone', $2, true), " +
+		"set_config('prescient_caller.clock', $3, true)"
+	if _, err := p.tx.ExecContext(ctx, back, role, timezone, clock); err != nil {
 		return fmt.Errorf("give back the role and the timezone of rule %s: %w", p.rule.Rule.Name, err)
 	}
 	return nil

@@ -240,22 +240,24 @@ func prepare(ctx context.Context, db preparer, text string) error {
 	return nil
 }
 
-// takeRole takes the role of an act until the end of the transaction, or of the savepoint.
+// takeRole takes the role of an act until the end of the transaction, or of the savepoint. The role may have no replayed
+// clock, because only a runner may set one.
 func takeRole(ctx context.Context, tx jobs.DB, a Act) error {
 	if a.Role == "" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(a.Role))
+	_, err := tx.ExecContext(ctx, "set local prescient_caller.clock = ''; set local role "+pq.QuoteIdentifier(a.Role))
 	return err
 }
 
 // execute runs the statement of a schedule for an instant, and returns how many rows the server names. The settings are
 // then those of before. After an error only a savepoint brings them back.
 func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (rows int64, err error) {
-	var role, path, zone, timeout, patience string
+	var role, path, zone, timeout, patience, clock string
 	const read = "select current_setting('role'), current_setting('search_path'), current_setting('timezone'), " +
-		"current_setting('statement_timeout'), current_setting('lock_timeout')"
-	if err := tx.QueryRowContext(ctx, read).Scan(&role, &path, &zone, &timeout, &patience); err != nil {
+		"current_setting('statement_timeout'), current_setting('lock_timeout'), " +
+		"coalesce(current_setting('prescient_caller.clock', true), '')"
+	if err := tx.QueryRowContext(ctx, read).Scan(&role, &path, &zone, &timeout, &patience, &clock); err != nil {
 		return 0, err
 	}
 	const set = "select set_config('search_path', $1, true), set_config('timezone', $2, true), " +
@@ -282,8 +284,9 @@ func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (ro
 		rows = 0 // the server names none for such a statement
 	}
 	const back = "select set_config('role', $1, true), set_config('search_path', $2, true), " +
-		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true), set_config('lock_timeout', $5, true)"
-	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout, patience)
+		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true), set_config('lock_timeout', $5, true), " +
+		"set_config('prescient_caller.clock', $6, true)"
+	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout, patience, clock)
 	return rows, err
 }
 

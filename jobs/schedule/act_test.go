@@ -157,6 +157,23 @@ func TestAStatementRunsAsItsRoleUntilItsTimeout(t *testing.T) {
 	}
 }
 
+// The clock of the run is replayed, and only a runner may set one.
+func TestAStatementWithARoleEnqueuesInAReplay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	role := "schedule_clerk_" + strings.ToLower(rand.Text())
+	w.db.MustExec("create role " + role)
+	pgtest.DropRoles(t, w.db, role)
+	w.db.MustExec("grant usage on schema prescient to " + role + "; grant execute on all functions in schema prescient to " + role)
+	spec := withSQL("mine")
+	spec.Act.Role, spec.Act.SQL = role, "select prescient.enqueue('remind', 'order', '1', check_at => timestamptz '2100-01-01')"
+	w.create(spec)
+	w.run(slot(1))
+	if s := w.get("mine"); s.ErrorCount != 0 {
+		t.Errorf("%d errors, %s", s.ErrorCount, s.LastError)
+	}
+}
+
 func TestAScheduleEnqueuesACheckOfAJob(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
