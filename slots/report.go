@@ -167,7 +167,7 @@ func (r *report) refuse(why error) int64 {
 }
 
 // holderTime bounds how long all claims of a run that leaves locked rows look for a session that has them.
-const holderTime = time.Second
+const holderTime = 3 * time.Second
 
 // hold notes which session has locked rows that the run leaves, if a claim finds one. The claims look one after the
 // other, until one of them has found a session.

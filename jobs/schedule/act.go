@@ -240,8 +240,8 @@ func prepare(ctx context.Context, db preparer, text string) error {
 	return nil
 }
 
-// takeRole takes the role of an act until the end of the transaction, or of the savepoint. The role may have no replayed
-// clock, because only a runner may set one.
+// takeRole takes the role of an act until the end of the transaction, or of the savepoint. The role may have no
+// replayed clock, because only a runner may set one.
 func takeRole(ctx context.Context, tx jobs.DB, a Act) error {
 	if a.Role == "" {
 		return nil
@@ -284,8 +284,8 @@ func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (ro
 		rows = 0 // the server names none for such a statement
 	}
 	const back = "select set_config('role', $1, true), set_config('search_path', $2, true), " +
-		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true), set_config('lock_timeout', $5, true), " +
-		"set_config('prescient_caller.clock', $6, true)"
+		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true), " +
+		"set_config('lock_timeout', $5, true), set_config('prescient_caller.clock', $6, true)"
 	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout, patience, clock)
 	return rows, err
 }

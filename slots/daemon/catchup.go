@@ -85,7 +85,8 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 }
 
 // leftTo returns whether catch-up left a slot to another runner, which may die, or to the next catch-up, which tries
-// refused and locked rows again. A slot that only has rows of unregistered jobs is not: no runner may ever come for them.
+// refused and locked rows again. A slot that only has rows of unregistered jobs is not: no runner may ever come for
+// them.
 func leftTo(r slots.Result) bool {
 	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
 }

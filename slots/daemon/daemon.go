@@ -240,9 +240,9 @@ func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 	}
 }
 
-// warnNotRegistered logs the jobs whose rows have left a slot open, each job once an hour, because
-// the slot is tried again and again. It logs up to mostWarned jobs an hour, because an application may enqueue rows of any
-// number of names.
+// warnNotRegistered logs the jobs whose rows have left a slot open, each job once an hour, because the slot is tried
+// again and again. It logs up to mostWarned jobs an hour, because an application may enqueue rows of any number of
+// names.
 func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	if result.State != slots.StateOpen {
 		return

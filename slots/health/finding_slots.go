@@ -27,8 +27,9 @@ func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n int64,
 	if slices.Contains(states, slots.StateOpen) {
 		n += r.MoreOpen
 	}
-	rows.AtLeast = rows.AtLeast || slices.Contains(states, slots.StateMissed) && r.MoreMissed > 0 ||
-		slices.Contains(states, slots.StateOpen) && r.MoreOpen > 0 || slices.Contains(states, slots.StateDone) && r.MoreRows
+	more := slices.Contains(states, slots.StateMissed) && r.MoreMissed > 0 ||
+		slices.Contains(states, slots.StateOpen) && r.MoreOpen > 0 || slices.Contains(states, slots.StateDone)
+	rows.AtLeast = rows.AtLeast || more && r.MoreRows
 	return n, rows, first
 }
 

@@ -3,7 +3,7 @@
 -- is no such rule, and nothing is to do: the apply that adds it looks at each row of the table.
 -- A transaction whose snapshot is older than the rule does not see it, and neither does the apply see the rows that the
 -- transaction writes. So it may write for a name that no run has registered as a job. The apply has written the row of the
--- job. To insert it here would fail with 40001, and no rule makes an application's write fail.
+-- job, and to insert it here would fail with 40001.
 create or replace function prescient.find_rule(rule_name text)
 returns bigint
 language plpgsql

@@ -1,7 +1,8 @@
 -- Previews history_retry for the failed checks of job $1, entity $2 and key $3 since $4, at most $5. It leaves out
 -- acknowledged ones, unless a key or a row is given. $6: its item key; $7: the id of the one row; null: every one.
 -- It counts the checks, and those that stay in history, because their key waits already or comes back with a row that
--- ended before. The digest tells these checks from as many others.
+-- ended before. The digest tells these checks from as many others, and
+-- from the same ones that have failed again.
 -- Called by jobs/admin.Client.PreviewRetry.
 select
     count(*) as found,
@@ -13,7 +14,7 @@ select
             and f.job = prescient.find_job(h.job_exec)
             and f.item_key = h.item_key
     ))) as waiting,
-    coalesce(sum(hashint8extended(h.id, 0)), 0)::text as digest
+    coalesce(sum(hashint8extended(h.id, (extract(epoch from h.finished_at) * 1000000)::bigint)), 0)::text as digest
 from (
     select
         h.*,

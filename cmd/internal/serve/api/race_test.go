@@ -233,6 +233,7 @@ func TestAnActionWaitsForNobodyForLong(t *testing.T) {
 
 func TestAPreviewDoesNotWaitForALockedRowForLong(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "a plan waits for a lock on a worker as long as a statement may take")
 	w := setup(t)
 	w.enqueue("ok", w.Now().Add(time.Hour), "1")
 	tx := w.DB.MustBegin()

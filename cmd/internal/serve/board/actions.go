@@ -190,9 +190,11 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 // doneTwice reports whether the plan of an action does not show that the action was done, or was undone, since a
 // preview. A second confirmation would do it twice.
 func doneTwice(a action.Action) bool {
-	_, long := a.(action.Long)
-	_, pause := a.(action.PauseJob)
-	return long || pause
+	switch a.(type) {
+	case action.Long, action.PauseJob, action.ForgetConsumer:
+		return true
+	}
+	return false
 }
 
 // confirmEach returns the token of a Selection: a digest of the action, and one of each member, empty for a member that
