@@ -169,10 +169,9 @@ func (r *report) refuse(why error) int64 {
 // holderTime bounds how long all claims of a run that leaves locked rows look for a session that has them.
 const holderTime = 3 * time.Second
 
-// hold notes which session has locked rows that the run leaves, if a claim finds one. The claims look one after the
+// look notes which session has locked rows that the run leaves, if a claim finds one. The claims look one after the
 // other, until one of them has found a session.
-func (r *report) hold(ctx context.Context, find func(ctx context.Context) string) {
-	l := &r.leaving
+func (l *leaving) look(ctx context.Context, find func(ctx context.Context) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := elapsed.Now()
@@ -188,10 +187,10 @@ func (r *report) hold(ctx context.Context, find func(ctx context.Context) string
 }
 
 // locked returns the error of a run that leaves rows in their slot because of locks.
-func (r *report) locked() error {
-	r.leaving.mu.Lock()
-	defer r.leaving.mu.Unlock()
-	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(r.leaving.holder, "it is not known which session has them"))
+func (l *leaving) locked() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(l.holder, "it is not known which session has them"))
 }
 
 // refused returns the error of a run that has left rows in their slot; nil: it has left none.

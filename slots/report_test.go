@@ -19,7 +19,7 @@ func TestClaimsThatAreLeftLookForTheSessionOneAfterTheOther(t *testing.T) {
 			ended := make(chan bool)
 			for range 5 {
 				go func() {
-					r.hold(t.Context(), func(ctx context.Context) string {
+					r.leaving.look(t.Context(), func(ctx context.Context) string {
 						if looks.Add(1); found == "" {
 							<-ctx.Done()
 						}
