@@ -9,14 +9,14 @@ import (
 // An empty id stands for any schedule. self is how to call the binary.
 func (s *Store) ofSchedule(id string) error {
 	return refusef("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: "+
-		"%[2]s schedules delete %[3]s", schedule.JobExec, s.Self, wordOr(id, "ID"))
+		"%[2]s schedules delete %[3]s", schedule.JobExec, s.Self, idWord(id))
 }
 
 // ofEntitySchedule is ofSchedule for the checks of all jobs of an entity, which may be those that the schedule has
 // enqueued. A pause or a delete of the schedule does not end these.
 func (s *Store) ofEntitySchedule(id string) error {
 	return refusef("%v. Give the job of a check that a schedule has enqueued: %s jobs cancel JOB --entity %s --key %s",
-		s.ofSchedule(id), s.Self, schedule.EntityName, wordOr(id, "ID"))
+		s.ofSchedule(id), s.Self, schedule.EntityName, idWord(id))
 }
 
 // ofFailedSchedule says why failed checks of schedules are not put back: they could publish an event a second
@@ -24,13 +24,13 @@ func (s *Store) ofEntitySchedule(id string) error {
 func (s *Store) ofFailedSchedule(id string) error {
 	return refusef("nothing was put back: the checks of job %q belong to schedules; "+
 		"give a schedule a new check with: %s schedules resume %s, and publish what it has missed with: "+
-		"%[2]s schedules backfill %[3]s", schedule.JobExec, s.Self, wordOr(id, "ID"))
+		"%[2]s schedules backfill %[3]s", schedule.JobExec, s.Self, idWord(id))
 }
 
-// wordOr returns a text as a word of a shell, or another word for an empty text.
-func wordOr(text, other string) string {
-	if text == "" {
-		return other
+// idWord returns an id as a word of a shell, or "ID" for an empty one.
+func idWord(id string) string {
+	if id == "" {
+		return "ID"
 	}
-	return spoken.Word(text)
+	return spoken.Word(id)
 }

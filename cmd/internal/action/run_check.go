@@ -40,7 +40,7 @@ func (a RunCheck) check(s *Store) error {
 		return &jobs.FieldError{Field: "job_exec", Message: "must be given"}
 	case schedule.JobExec:
 		return refusef("the checks of job %q belong to schedules; use: %s schedules trigger %s",
-			schedule.JobExec, s.Self, wordOr(a.EntityKey, "ID"))
+			schedule.JobExec, s.Self, idWord(a.EntityKey))
 	}
 	return checkKey(s, a.Key)
 }

@@ -63,8 +63,8 @@ func (a Silence) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 		err = tx.KnowFinding(ctx, a.Finding)
 	}
 	if plan.Fingerprint = before.SilencedUntil; before.SilencedUntil.After(tx.now()) {
-		plan.Warnings = []string{fmt.Sprintf("It is silenced already. This takes the place of the silence by %s until %s, because: %s",
-			before.By, spoken.Instant(before.SilencedUntil), before.Because)}
+		plan.Warnings = []string{fmt.Sprintf("It is silenced already. This takes the place of the silence by %s until %s, "+
+			"because: %s", before.By, spoken.Instant(before.SilencedUntil), before.Because)}
 	}
 	return plan, err
 }

@@ -40,9 +40,9 @@ func (w *RowWait) Pause() time.Duration {
 // have ended, and another one may have a lock of other rows.
 func (w *RowWait) IsLong() bool { return time.Since(w.since) >= rowPatience }
 
-// LogHolder finds a session that has locked rows of a slot, and returns it with the statement that ends it. It logs each
-// session once, and notes it in the ledger. It returns nothing if it finds no session, and on Citus, where the session
-// is on a worker.
+// LogHolder finds a session that has locked rows of a slot, and returns it with the statement that ends it. It logs
+// each session once, and notes it in the ledger. It returns nothing if it finds no session, and on Citus, where the
+// session is on a worker.
 func (w *RowWait) LogHolder(
 	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
 ) (holder, mends string) {
