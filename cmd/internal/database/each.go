@@ -171,7 +171,9 @@ func All(ctx context.Context, f *factory.Factory) (list []factory.Store) {
 // store, it returns one store that has the name of the entry and that error. known is false if it
 // cannot read them.
 func find(ctx context.Context, f *factory.Factory, entry config.Store) (list []factory.Store, known bool) {
-	whole := factory.Store{Name: entry.Name, Database: entry.Database(f.Config()), Source: entry.Source, Owner: entry.Owner}
+	whole := factory.Store{
+		Name: entry.Name, Database: entry.Database(f.Config()), Source: entry.Source, Owner: entry.Owner,
+	}
 	names := []string{whole.Database.Schema}
 	if entry.IsPattern() {
 		db, err := Connect(ctx, f.On(whole))
