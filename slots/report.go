@@ -25,7 +25,7 @@ type report struct {
 	known   *row.Jobs   // of the slot
 	telling *sync.Mutex // held while Progress is called
 
-	leaving leaving
+	holder holderSearch
 
 	mu      sync.Mutex
 	result  Result          // but for Unknown
@@ -33,11 +33,11 @@ type report struct {
 	refusal error           // of the first row that was refused
 }
 
-// leaving is what the claims of a run that leaves locked rows share.
-type leaving struct {
-	mu     sync.Mutex // held while a claim looks: many at once would each open a connection
-	until  time.Time  // local monotonic instant at which no claim looks any more; zero: none has looked
-	holder string     // of a lock of rows that were left, and how to end it; empty: not known
+// holderSearch looks for a session that has locked rows which a run leaves in its slot. The claims of the run share it.
+type holderSearch struct {
+	mu    sync.Mutex // held while a claim looks: many at once would each open a connection
+	until time.Time  // local monotonic instant from which on no claim looks; zero: before the first look
+	found string     // the session, and how to end it; empty: not known
 }
 
 // opened records the slot as the run found it.
@@ -171,26 +171,26 @@ const holderTime = 3 * time.Second
 
 // look notes which session has locked rows that the run leaves, if a claim finds one. The claims look one after the
 // other, until one of them has found a session.
-func (l *leaving) look(ctx context.Context, find func(ctx context.Context) string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (h *holderSearch) look(ctx context.Context, find func(ctx context.Context) string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	now := elapsed.Now()
-	if l.until.IsZero() {
-		l.until = now.Add(holderTime)
+	if h.until.IsZero() {
+		h.until = now.Add(holderTime)
 	}
-	if l.holder != "" || !now.Before(l.until) {
+	if h.found != "" || !now.Before(h.until) {
 		return
 	}
-	ctx, end := context.WithTimeout(ctx, l.until.Sub(now))
+	ctx, end := context.WithTimeout(ctx, h.until.Sub(now))
 	defer end()
-	l.holder = find(ctx)
+	h.found = find(ctx)
 }
 
 // locked returns the error of a run that leaves rows in their slot because of locks.
-func (l *leaving) locked() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(l.holder, "it is not known which session has them"))
+func (h *holderSearch) locked() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(h.found, "it is not known which session has them"))
 }
 
 // refused returns the error of a run that has left rows in their slot; nil: it has left none.

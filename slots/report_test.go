@@ -19,7 +19,7 @@ func TestClaimsThatAreLeftLookForTheSessionOneAfterTheOther(t *testing.T) {
 			ended := make(chan bool)
 			for range 5 {
 				go func() {
-					r.leaving.look(t.Context(), func(ctx context.Context) string {
+					r.holder.look(t.Context(), func(ctx context.Context) string {
 						if looks.Add(1); found == "" {
 							<-ctx.Done()
 						}
@@ -31,8 +31,8 @@ func TestClaimsThatAreLeftLookForTheSessionOneAfterTheOther(t *testing.T) {
 			for range 5 {
 				<-ended
 			}
-			if n := looks.Load(); n != 1 || r.leaving.holder != found {
-				t.Errorf("%d claims have looked, and found %q", n, r.leaving.holder)
+			if n := looks.Load(); n != 1 || r.holder.found != found {
+				t.Errorf("%d claims have looked, and found %q", n, r.holder.found)
 			}
 		})
 	}

@@ -214,7 +214,7 @@ func (r *run) failure(state State, err error) error {
 	case refused != nil:
 		return refused
 	case errors.Is(cause, ErrLocked) && state != StateDone: // the last try may have been the good one
-		return r.report.leaving.locked()
+		return r.report.holder.locked()
 	case stopped && state != StateDone:
 		return ErrStopped
 	}

@@ -70,7 +70,7 @@ func TestARunAFewMillisecondsEarlyWaitsForTheBoundary(t *testing.T) {
 	}
 }
 
-// 13:00 is a slot of both widths, and 14:30 is none of the new one.
+// 13:00 is a slot of both widths, and 14:30 of the old one alone.
 func TestARunRecordsOnTheGridThatWasSetWhileItWaitedForItsBoundary(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -90,7 +90,7 @@ func (w *work) do() {
 		}
 	}
 	if errors.Is(context.Cause(r.ctx.Stop), ErrLocked) { // without a turn: its checks have given their connections back
-		r.report.leaving.look(r.ctx.Work, w.findHolder)
+		r.report.holder.look(r.ctx.Work, w.findHolder)
 	}
 	if len(w.locked) > 0 {
 		r.cfg.Logger.WarnContext(r.ctx.Work, "checks were done but not recorded, and will be done again",

@@ -135,13 +135,16 @@ func slotsOf(p rulestore.RulePlan) string {
 	return strings.Join(list, ", ")
 }
 
+// beforeTheRule makes the name of the rule known as that of a job, or not.
+var beforeTheRule = map[string]string{
+	"a new name":   "select",
+	"a known name": "select prescient.ensure_job('order.unshipped')",
+}
+
 // From this row an enqueue in an older snapshot finds out that there is a rule.
 func TestAnApplyOfANewRuleWritesTheRowOfItsJob(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]string{
-		"a new name":   "select",
-		"a known name": "select prescient.ensure_job('order.unshipped')",
-	} {
+	for name, before := range beforeTheRule {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShopAt(t, noon)
@@ -159,10 +162,7 @@ func TestAnApplyOfANewRuleWritesTheRowOfItsJob(t *testing.T) {
 // The older transaction sees neither the rule nor the row of its job, but the triggers work in it.
 func TestATransactionOfBeforeANewRuleWritesToItsTable(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]string{
-		"a new name":   "select",
-		"a known name": "select prescient.ensure_job('order.unshipped')",
-	} {
+	for name, before := range beforeTheRule {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShopAt(t, noon)

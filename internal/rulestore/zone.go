@@ -62,9 +62,9 @@ func (s *Store) zone(ctx context.Context, name string) (differs string, refused 
 	return "", false, nil
 }
 
-// elsewhere warns of an instant without a time zone that is read by the clocks of UTC, in a rule whose calendar has
+// otherClocks warns of an instant without a time zone that is read by the clocks of UTC, in a rule whose calendar has
 // other clocks.
-func elsewhere(r rule.Applied) (warnings []string) {
+func otherClocks(r rule.Applied) (warnings []string) {
 	calendar := slices.IndexFunc(r.Rule.Steps, func(s rule.Step) bool {
 		zone := r.Calendars[s.Calendar].Timezone
 		return zone != "" && zone != "UTC"

@@ -92,7 +92,7 @@ func leftTo(r slots.Result) bool {
 }
 
 // catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
-// there is none, and the zero time if catch-up has not come to all slots.
+// it left no slot, and the zero time if catch-up has not come to all slots.
 func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {

@@ -1,4 +1,4 @@
--- Locks the waiting row of a key, and returns it; null: there is none. The row may end while this waits for it, and be
+-- Locks the waiting row of a key, and returns it; null: no row waits. The row may end while this waits for it, and be
 -- followed by another of its key, which the statement that waited does not see. So it looks again.
 -- Called by end_check, push_back_row and reschedule.
 create or replace function prescient.lock_check(number bigint, entity_name text, entity_key text, item_key text)

@@ -1,5 +1,5 @@
 -- Returns a role that owns schema $1, or the table setting in it, unless it is a superuser, the owner of the
--- database, the login, or one of the roles $2 and $3; '' if there is none. It needs no right on the schema.
+-- database, the login, or one of the roles $2 and $3; '' if no such role does. It needs no right on the schema.
 -- The owner of the database alone is a member of pg_database_owner, which owns the schema public of a new database.
 -- Called by internal/pg.Stranger.
 select coalesce(min(r.rolname::text), '')

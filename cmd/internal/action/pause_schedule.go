@@ -29,8 +29,8 @@ func (a PauseSchedule) check(*Store) error { return CheckText("id", a.ID) }
 
 func (a PauseSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	s, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
-	if err == nil && a.Version != 0 && a.Version != s.Version {
-		err = refuseVersion(s)
+	if err == nil {
+		err = checkVersion(s, a.Version)
 	}
 	plan.Schedules, plan.Nothing = 1, s.Paused
 	plan.Text = fmt.Sprintf("Pauses schedule %s, which publishes nothing until it is resumed", a.ID)
@@ -44,8 +44,11 @@ func (a PauseSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	return plan, err
 }
 
-// refuseVersion returns the error for an action on another version of a schedule.
-func refuseVersion(s schedule.Schedule) error {
+// checkVersion refuses an action on another version of a schedule; 0: on any.
+func checkVersion(s schedule.Schedule, wanted int) error {
+	if wanted == 0 || wanted == s.Version {
+		return nil
+	}
 	return refusef("schedule %s was changed, and has version %d now: look at it, and try again", s.ID, s.Version)
 }
 

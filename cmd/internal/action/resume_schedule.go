@@ -30,8 +30,8 @@ func (a ResumeSchedule) check(*Store) error { return CheckText("id", a.ID) }
 
 func (a ResumeSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	s, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
-	if err == nil && a.Version != 0 && a.Version != s.Version {
-		err = refuseVersion(s)
+	if err == nil {
+		err = checkVersion(s, a.Version)
 	}
 	if err != nil {
 		return plan, err

@@ -173,7 +173,7 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 		return plan, fmt.Errorf("%s: %w", action.Name(a), err)
 	}
 	var last int64
-	if doneTwice(a) {
+	if mayRepeat(a) {
 		if err := pg.One(ctx, tx, pg.ActionLast.In(o.schema),
 			[]any{action.Name(a), cut(a.Target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
@@ -187,9 +187,9 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a action.Act
 	return plan, err
 }
 
-// doneTwice reports whether the plan of an action does not show that the action was done, or was undone, since a
-// preview. A second confirmation would do it twice.
-func doneTwice(a action.Action) bool {
+// mayRepeat reports whether a second confirmation of one preview would do an action again, because its plan reads the
+// same once the action was done, or was undone.
+func mayRepeat(a action.Action) bool {
 	switch a.(type) {
 	case action.Long, action.PauseJob, action.ForgetConsumer:
 		return true
