@@ -12,6 +12,14 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
+// newIdentity takes its value from a variable because Citus takes none of gen_random_uuid.
+const newIdentity = `do $$
+	declare
+		id uuid = gen_random_uuid();
+	begin
+		update prescient.setting set store = id;
+	end $$`
+
 // New returns a database of the test's own, migrated in the default schema and without a row in it.
 // The pool is closed and the database dropped when the test and its subtests have ended. Without a
 // database it fails the test. It may be called from parallel tests, and more than once in a test:
@@ -54,7 +62,7 @@ func Direct(t testing.TB) string {
 	}
 	url := clone(t, template)
 	// Otherwise the databases of a test would be copies of one store.
-	if err := execAt(t.Context(), url, "update prescient.setting set store = gen_random_uuid()"); err != nil {
+	if err := execAt(t.Context(), url, newIdentity); err != nil {
 		t.Fatal(err)
 	}
 	return url
