@@ -20,16 +20,18 @@ import (
 
 // WriteFile writes the metrics to a file for node_exporter's textfile collector, which reads files
 // whose name ends in .prom. Call it once, at the end: it adds counters and histograms to those in
-// the file. It keeps what the file says of the other kind of run, and of other stores.
+// the file. It keeps what the file says of the other kind of run, and of other stores that the
+// caller names, or whose name begins with a prefix such as "tenants/". It drops every other store,
+// because no process would update its figures.
 //
 // It replaces the file as a whole. One writer at a time locks the directory, which must be on a
 // local file system. Returns an error, and leaves the file alone, if the file holds anything but
 // metrics.
-func (m *Metrics) WriteFile(path string) error {
+func (m *Metrics) WriteFile(path string, others ...string) error {
 	registry := prometheus.NewRegistry()
 	err := m.register(registry)
 	if err == nil {
-		err = m.writeFile(path, registry)
+		err = m.writeFile(path, registry, others)
 	}
 	if err != nil {
 		return fmt.Errorf("write metrics file %s: %w", path, err)
@@ -37,7 +39,7 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
+func (m *Metrics) writeFile(path string, from prometheus.Gatherer, others []string) error {
 	families, err := from.Gather()
 	if err != nil {
 		return err
@@ -50,6 +52,11 @@ func (m *Metrics) writeFile(path string, from prometheus.Gatherer) error {
 	old, err := readFile(path)
 	if err != nil {
 		return err
+	}
+	for _, family := range old {
+		family.Metric = slices.DeleteFunc(family.Metric, func(metric *dto.Metric) bool {
+			return !m.keeps(label(metric, "store"), others)
+		})
 	}
 	var text bytes.Buffer
 	for _, family := range m.merge(old, families) {
@@ -127,6 +134,13 @@ func readFile(path string) (map[string]*dto.MetricFamily, error) {
 	return families, nil
 }
 
+// keeps reports whether a file keeps the metrics of a store.
+func (m *Metrics) keeps(store string, others []string) bool {
+	return store == m.store || store != "" && slices.ContainsFunc(others, func(other string) bool {
+		return store == other || strings.HasSuffix(other, "/") && strings.HasPrefix(store, other)
+	})
+}
+
 // merge adds the metrics of a file to those of this process, sorted by name.
 func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.MetricFamily) []*dto.MetricFamily {
 	merged := map[string]*dto.MetricFamily{}
@@ -164,11 +178,9 @@ func (m *Metrics) merge(old map[string]*dto.MetricFamily, families []*dto.Metric
 // date. It keeps those of a kind of run that this process has not done, and of stores that other
 // processes write.
 func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metric, was *dto.Metric) {
-	of := labels(was)
-	is := own[of]
+	is := own[labels(was)]
 	gauge := family.GetType() == dto.MetricType_GAUGE
-	others := strings.Contains(of, "kind=") || strings.Contains(of, "store=") &&
-		!strings.Contains(of, fmt.Sprintf("store=%q", m.store))
+	others := label(was, "kind") != "" || label(was, "store") != m.store
 	switch {
 	case is == nil && (!gauge || others):
 		family.Metric = append(family.Metric, was)
@@ -204,4 +216,14 @@ func labels(m *dto.Metric) string {
 	}
 	slices.Sort(list)
 	return strings.Join(list, ",")
+}
+
+// label returns the value of a label, or "".
+func label(m *dto.Metric, name string) string {
+	for _, pair := range m.GetLabel() {
+		if pair.GetName() == name {
+			return pair.GetValue()
+		}
+	}
+	return ""
 }

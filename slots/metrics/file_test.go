@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,10 +14,10 @@ import (
 )
 
 // write ends the process with a file of its metrics, and returns the content.
-func (w *world) write(path string) ([]byte, samples) {
+func (w *world) write(path string, others ...string) ([]byte, samples) {
 	w.t.Helper()
 	w.metrics.Read(w.t.Context())
-	if err := w.metrics.WriteFile(path); err != nil {
+	if err := w.metrics.WriteFile(path, others...); err != nil {
 		w.t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -65,28 +66,72 @@ func TestAFileGrowsFromRunToRun(t *testing.T) {
 
 func TestAFileKeepsWhatItSaysOfOtherStores(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "prescient.prom")
-	for _, store := range []string{"", "shop", "tenants/tenant_a", "shop"} {
+	path, listed := filepath.Join(t.TempDir(), "prescient.prom"), []string{"shop", "tenants/", "billing"}
+	for _, store := range []string{"shop", "tenants/tenant_a", "shop"} {
 		w := setup(t)
 		w.metrics = metrics.NewStore(store)
 		w.metrics.Watch(metrics.Source{DB: w.db, Registry: w.registry})
-		w.write(path)
+		w.write(path, listed...)
 	}
 	w := setup(t)
 	w.metrics = metrics.NewStore("billing") // its database does not answer
-	text, got := w.write(path)
+	text, got := w.write(path, listed...)
 	got.wants(t, samples{
 		`prescient_database_up{store="shop"}`:                    1,
 		`prescient_slot_width_seconds{store="shop"}`:             900,
 		`prescient_slot_width_seconds{store="tenants/tenant_a"}`: 900,
 		`prescient_database_up{store="billing"}`:                 0,
 	})
-	for _, gone := range []string{`prescient_slot_width_seconds`, `prescient_slot_width_seconds{store="billing"}`} {
-		if value, is := got[gone]; is {
-			t.Errorf("%s is %v, and nobody says so", gone, value)
-		}
+	if value, is := got[`prescient_slot_width_seconds{store="billing"}`]; is {
+		t.Errorf("the width is %v, and nobody says so", value)
 	}
 	promtool(t, text, "check", "metrics")
+}
+
+// A series that no process writes would stay as it is, and alert for ever.
+func TestAFileDropsAStoreThatIsNoLongerListed(t *testing.T) {
+	t.Parallel()
+	path, kinds := filepath.Join(t.TempDir(), "prescient.prom"), []slots.Kind{slots.KindRun, slots.KindCatchUp}
+	end := func(store string, others ...string) (stores []string) {
+		t.Helper()
+		w := &world{t: t, metrics: metrics.NewStore(store)}
+		for _, kind := range kinds {
+			w.metrics.Ended(kind, nil)
+		}
+		text, _ := w.write(path, others...)
+		for _, name := range []string{"", "south", "tenants/tenant_a", "tenants/tenant_b", "tenants", "shop"} {
+			labels, found := `,store="`+name+`"`, 0
+			if name == "" {
+				labels = ""
+			}
+			for _, kind := range kinds {
+				found += strings.Count(string(text), `_success_timestamp_seconds{kind="`+string(kind)+`"`+labels+`} `)
+			}
+			if found > 0 {
+				stores = append(stores, name)
+			}
+		}
+		return stores
+	}
+	for _, step := range []struct {
+		store  string
+		others []string
+		want   []string
+	}{
+		{"", nil, []string{""}},
+		{"south", []string{"south", "tenants/"}, []string{"south"}}, // the settings have begun to list stores
+		{"tenants/tenant_a", []string{"south", "tenants/"}, []string{"south", "tenants/tenant_a"}},
+		{"tenants/tenant_b", []string{"south", "tenants/"}, []string{"south", "tenants/tenant_a", "tenants/tenant_b"}},
+		{"shop", []string{"tenants/", "shop"}, []string{"tenants/tenant_a", "tenants/tenant_b", "shop"}},
+		{"tenants/tenant_a", []string{"tenants/tenant_a", "shop"}, []string{"tenants/tenant_a", "shop"}},
+		{"shop", []string{"tenants", "shop"}, []string{"shop"}},
+		{"tenants", []string{"tenants", "shop"}, []string{"tenants", "shop"}},
+		{"", nil, []string{""}}, // they list none now
+	} {
+		if got := end(step.store, step.others...); !slices.Equal(got, step.want) {
+			t.Errorf("after a run of %q beside %q the file tells of %q, want %q", step.store, step.others, got, step.want)
+		}
+	}
 }
 
 func TestARunThatFailedKeepsTheTimeOfTheLastGoodOne(t *testing.T) {

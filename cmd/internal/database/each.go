@@ -196,6 +196,7 @@ func find(ctx context.Context, f *factory.Factory, entry config.Store) (list []f
 		s.Database.Schema = schema
 		if entry.IsPattern() {
 			s.Name, s.Matched = s.Name+"/"+schema, true
+			s.Beside = names
 		}
 		if first := f.KnownAs(s); first != s.Name {
 			s.Err = exit.Usagef("it is store %s, too: a store is listed once", first)

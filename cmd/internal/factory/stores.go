@@ -22,12 +22,13 @@ import (
 type Store struct {
 	Name     string // empty: the database of the settings
 	Database config.Database
-	Source   string // of its events; empty: that of the settings
-	Matched  bool   // a pattern stands for it
-	Owner    string // a role that may own its schema, if Matched; empty: the settings name none
-	Several  bool   // the command works on other stores, too
-	Repeats  bool   // it is not the first of several; what concerns the machine is done for the first
-	Err      error  // why a command cannot work on it; nil: it can
+	Source   string   // of its events; empty: that of the settings
+	Matched  bool     // a pattern stands for it
+	Owner    string   // a role that may own its schema, if Matched; empty: the settings name none
+	Beside   []string // the schemas of its pattern, and its own; empty: the database was not asked for them
+	Several  bool     // the command works on other stores, too
+	Repeats  bool     // it is not the first of several; what concerns the machine is done for the first
+	Err      error    // why a command cannot work on it; nil: it can
 }
 
 // Own returns the name of one of several stores, or "" for a store that the command works on alone.
@@ -181,6 +182,26 @@ func (f *Factory) storeNames() string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// Stores returns the names of all stores of the settings. For those of a pattern it returns NAME/, or the name of each
+// if f works on one of them and the database was asked.
+func (f *Factory) Stores() (names []string) {
+	own, _, _ := strings.Cut(f.store.Name, "/")
+	for _, s := range f.Config().Stores {
+		if !s.IsPattern() {
+			names = append(names, s.Name)
+			continue
+		}
+		if s.Name != own || len(f.store.Beside) == 0 {
+			names = append(names, s.Name+"/")
+			continue
+		}
+		for _, schema := range f.store.Beside {
+			names = append(names, s.Name+"/"+schema)
+		}
+	}
+	return names
 }
 
 // Entries returns the stores of the settings, or the one that --store names.

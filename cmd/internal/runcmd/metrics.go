@@ -37,5 +37,5 @@ func measured(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(
 		err, found = nil, err // it did what it could
 	}
 	m.Ended(kind, err)
-	return cmp.Or(errors.Join(err, f.Pools().Write(func() error { return m.WriteFile(path) })), found)
+	return cmp.Or(errors.Join(err, f.Pools().Write(func() error { return m.WriteFile(path, f.Stores()...) })), found)
 }
