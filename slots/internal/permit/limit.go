@@ -146,7 +146,7 @@ func (l *Limit) missing(checks map[string]int) map[*Bucket]int {
 			l.buckets[key] = l.bucket(key)
 		}
 		b, want := l.buckets[key], min(n, l.rule.AtOnce, l.rule.AtMost)
-		if isLost := b.has == 0 && len(b.users) > 0; b.has < want && !isLost && time.Since(b.asked) > askAgain {
+		if b.has < want && !b.isLost() && time.Since(b.asked) > askAgain {
 			b.asked = elapsed.Now()
 			wanted[b] = want
 		}
@@ -257,14 +257,14 @@ func (l *Limit) renewed(asked time.Time, buckets map[string]*Bucket, kept map[st
 }
 
 // update gives buckets the permits that the run has got, by asking for them at an instant. If a bucket gets fewer than
-// it had, those are lost.
+// it had, those are lost. A heartbeat may have found meanwhile that they are.
 func (l *Limit) update(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lost []*Bucket
 	for b := range wanted {
 		switch n := got[b.key]; {
-		case n < b.has:
+		case n < b.has, b.isLost():
 			lost = append(lost, b)
 		case n > 0:
 			b.until = asked.Add(l.opts.Lease)
@@ -350,6 +350,9 @@ func (l *Limit) release(set *Set) (keys pq.StringArray) {
 	l.findUntil()
 	return keys
 }
+
+// isLost reports whether claims use permits of the bucket that are lost. Call it with limit.mu held.
+func (b *Bucket) isLost() bool { return b.has == 0 && len(b.users) > 0 }
 
 // acquire waits for a permit, if their number is limited; release gives it back.
 func (b *Bucket) acquire(ctx context.Context) bool {

@@ -3,6 +3,7 @@ package permit
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,38 @@ func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 				t.Error("the next claim has lost its permits")
 			}
 		})
+	}
+}
+
+// The database has given the run other permits by then. Checks go on that had the first ones.
+func TestPermitsThatAHeartbeatFindsLostWhileTheRunAsksForMoreStayLost(t *testing.T) {
+	t.Parallel()
+	faults := pgtest.OpenFaults(t, pgtest.URL(t), pgtest.Unprepared)
+	l, claim, next := limitOf(t, faults.DB, 1), NewSet(), NewSet()
+	if n := obtain(t, l, claim, 2); n != 2 {
+		t.Fatalf("the run has %d permits, want 2", n)
+	}
+	faults.Set(pgtest.Fault{
+		At: 1, Of: func(text string) bool { return strings.Contains(text, "acquire_permits") }, Kind: pgtest.SomebodyFirst,
+		First: func() {
+			faults.DB.MustExec(`delete from prescient.job_permit`)
+			beat(t, l)
+		},
+	})
+	got := make(chan int, 1)
+	go func() { got <- obtain(t, l, next, 3) }()
+	select {
+	case n := <-got:
+		if n != 0 || !claim.EndsBefore(time.Time{}) || next.EndsBefore(time.Time{}) {
+			t.Errorf("the next claim has %d permits, lost: %t, want those of the first lost: %t",
+				n, next.EndsBefore(time.Time{}), claim.EndsBefore(time.Time{}))
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run waits for ever")
+	}
+	l.Release(claim)
+	if n := obtain(t, l, next, 3); n != 3 || len(l.buckets[""].free) != 3 {
+		t.Errorf("the next claim has %d permits once the first has ended, want 3", n)
 	}
 }
 
