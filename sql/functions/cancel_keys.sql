@@ -2,7 +2,7 @@
 -- their number. A check whose slot has begun is left to its run, which finds out how the row ends: its
 -- own step may have closed the row. It locks them in the order of their keys, so that it never
 -- deadlocks with rule_wait_many. The plans do not depend on the number of keys, and to make them for each array of keys
--- would cost a delete of one row 250 microseconds. Called by the triggers of rules.
+-- would cost a delete of one row 250 microseconds. Citus makes no such plan. Called by the triggers of rules.
 create or replace function prescient.cancel_keys(job_exec text, entity_name text, entity_keys text[], clock timestamptz default null)
 returns bigint
 language plpgsql
@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 set row_security = off
 set enable_seqscan = off
 set jit = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = auto
 as $$
 #variable_conflict use_column
 declare
@@ -24,6 +24,9 @@ declare
 begin
     if number is null then
         return 0;
+    end if;
+    if current_setting('citus.enable_schema_based_sharding', true) is null then
+        perform set_config('plan_cache_mode', 'force_generic_plan', true); -- until the function ends
     end if;
     perform from prescient.future_job where false;
     -- First, as in end_checks.
