@@ -46,21 +46,24 @@ const Counted = 10_000
 
 // State counts what is in a store. Numbers go up to Counted.
 type State struct {
-	Waiting   int64     // rows, without those of Periodic; if it is Counted, there may be more
-	Periodic  int64     // rows of periodic functions for a later instant: each store has its own, and Move leaves them
-	Rules     int64     // rules: remove them before the store, because Move leaves their rows with their tables
-	Schedules int64     // recurring ones, also those that do not wait
-	Leaving   int64     // rows given to other stores that do not wait there yet: a move is running, or was interrupted
-	Arriving  int64     // copies of rows of other stores, in the same state
-	OpenSlots int64     // slots that were opened and not closed
-	Unread    bool      // a consumer has not acknowledged all of the outbox
-	LastSlot  time.Time // the newest in the ledger, in UTC; zero: the ledger is empty
+	Waiting   int64 // rows, without those of Periodic; if it is Counted, there may be more
+	Periodic  int64 // rows of periodic functions for a later instant: each store has its own, and Move leaves them
+	Rules     int64 // rules: remove them before the store, because Move leaves their rows with their tables
+	Schedules int64 // recurring ones, also those that do not wait
+	Leaving   int64 // rows given to other stores that do not wait there yet: a move is running, or was interrupted
+	Arriving  int64 // copies of rows of other stores, in the same state
+	OpenSlots int64 // slots that were opened and not closed
+	Unread    bool  // a consumer has not acknowledged all of the outbox
+	// events that a destination refused: those that are tried again, and dead letters; and messages that wait for
+	// their time, such as those of a digest
+	Undelivered int64
+	LastSlot    time.Time // the newest in the ledger, in UTC; zero: the ledger is empty
 }
 
 // Empty tells whether the store has nothing left to do but the later instants of periodic functions.
 // A store that is being drained may then be removed.
 func (s State) Empty() bool {
-	return s.Waiting+s.Rules+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots == 0 && !s.Unread
+	return s.Waiting+s.Rules+s.Schedules+s.Leaving+s.Arriving+s.OpenSlots+s.Undelivered == 0 && !s.Unread
 }
 
 // State reads the state of the store. Returns an error if that takes longer than half a minute.
@@ -80,7 +83,8 @@ func (s *Store) State(ctx context.Context) (State, error) {
 				clock = s.Client.Clock()
 			}
 			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted, clock}, &state.Waiting, &state.Periodic,
-				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread, &last)
+				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread,
+				&state.Undelivered, &last)
 		})
 	})
 	if state.Waiting < Counted { // the count has not stopped

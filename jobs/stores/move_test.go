@@ -483,6 +483,9 @@ func TestAStoreIsEmptyWhenNobodyWaitsForAnythingInIt(t *testing.T) {
 			"insert into prescient.event_consumer (name, mark, position) values ('desk', '0', 0); insert into prescient.event_outbox (id, source, type) values ('1', 'shop', 'a')",
 			"update prescient.event_consumer set (mark, position) = (select mark, position from prescient.event_outbox)",
 		},
+		"Undelivered": {
+			"insert into prescient.event_dead (consumer, id, source, type, send_at) values ('desk', '1', 'shop', 'a', '2030-03-02')", "delete from prescient.event_dead",
+		},
 	} {
 		exec(t, w.a, statements[0])
 		if s := state(); s.Empty() {

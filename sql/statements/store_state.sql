@@ -4,6 +4,8 @@
 -- again, is still for its own instant, and is not among them. Instants are compared as text, because
 -- an application may have written any payload. The count is in the order of the slot index, because
 -- a drained table has many dead rows. events: a consumer has not acknowledged the whole outbox.
+-- undelivered, counted up to $1: events that a destination refuses, dead letters, and messages that wait for
+-- their time. They are no longer in the outbox of their consumer, and no move takes them.
 -- $2: a replayed clock, or null.
 -- Called by jobs/stores.Store.State.
 select
@@ -19,6 +21,7 @@ select
         from prescient.event_consumer c
         where exists (select from prescient.event_outbox o where (o.mark, o.position) > (c.mark, c.position))
     ) as events,
+    (select count(*) from (select from prescient.event_dead limit $1) as d) as undelivered,
     (select max(r.slot) from prescient.slot_run r) as last_slot
 from (
     select count(*) as waiting, count(*) filter (where f.periodic) as periodic

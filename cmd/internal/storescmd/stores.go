@@ -77,17 +77,19 @@ type storeState struct {
 	Error    string        `json:"error"`          // why it is down or not migrated; empty: it is neither
 	Since    *time.Time    `json:"draining_since"` // UTC; null: it is not draining
 	By       string        `json:"draining_by"`    // the user who was logged in; empty: it is not draining
-	// rows, without those of periodic, counted up to 10,000; 0 if Error is not empty, like the next six
+	// rows, without those of periodic, counted up to 10,000; 0 if Error is not empty, like the next seven
 	Waiting int64 `json:"waiting"`
 	// rows of periodic functions that wait for a later instant, counted up to 10,000; each store has its own
-	Periodic  int64      `json:"periodic"`
-	Rules     int64      `json:"rules"`         // that were applied; they are to be removed before the store
-	Schedules int64      `json:"schedules"`     // counted up to 10,000
-	Leaving   int64      `json:"leaving"`       // rows on their way to another store, counted up to 10,000
-	Arriving  int64      `json:"arriving"`      // rows on their way from another store, counted up to 10,000
-	OpenSlots int64      `json:"open_slots"`    // counted up to 10,000
-	Unread    bool       `json:"unread_events"` // a consumer has not acknowledged the whole outbox
-	LastSlot  *time.Time `json:"last_slot"`     // the newest in the ledger; UTC; null: none was run
+	Periodic  int64 `json:"periodic"`
+	Rules     int64 `json:"rules"`      // that were applied; they are to be removed before the store
+	Schedules int64 `json:"schedules"`  // counted up to 10,000
+	Leaving   int64 `json:"leaving"`    // rows on their way to another store, counted up to 10,000
+	Arriving  int64 `json:"arriving"`   // rows on their way from another store, counted up to 10,000
+	OpenSlots int64 `json:"open_slots"` // counted up to 10,000
+	// events that a destination refused, dead letters, and messages that wait for their time; counted up to 10,000
+	Undelivered int64      `json:"undelivered_events"`
+	Unread      bool       `json:"unread_events"` // a consumer has not acknowledged the whole outbox
+	LastSlot    *time.Time `json:"last_slot"`     // the newest in the ledger; UTC; null: none was run
 }
 
 func newCmdList(f *factory.Factory) *cobra.Command {
@@ -96,9 +98,10 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 		Short: "List the stores, with their state and what waits in them",
 		Long: `List the stores of the settings. A store that is being drained may be removed when its
 state is empty. The rows and recurring schedules in a store are counted up to 10,000. So are the
-rows that move between it and other stores: some stay on their way if a move has died. A store with
-rules is not empty. Rows of periodic functions that wait for a later instant do not count: each
-store has its own. The list also has the last slot. The exit code is 1 if a store does not answer.`,
+rows that move between it and other stores: some stay on their way if a move has died. A store is
+not empty if it has rules, refused events, dead letters or messages that wait for their time. Rows
+of periodic functions that wait for a later instant do not count: each store has its own. The list
+also has the last slot. The exit code is 1 if a store does not answer.`,
 		Example: `  prescient stores list`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -131,6 +134,12 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 			left = append(left, fmt.Sprintf("store %s has %s, whose checks no move takes: "+
 				"remove each with %s rules remove NAME --yes --store %[1]s",
 				v.Name, spoken.Count(v.Rules, "rule", "rules"), f.Self()))
+		}
+		if v.Since != nil && v.Undelivered > 0 {
+			left = append(left, fmt.Sprintf("store %s has %s, which no move takes: let the forwarder send them, "+
+				"and resend or discard what %s events dead --store %[1]s lists",
+				v.Name, counted(v.Undelivered).Of("event that was refused or waits", "events that were refused or wait"),
+				f.Self()))
 		}
 	}
 	err := f.Print(list, func() error {
@@ -198,7 +207,8 @@ func stateOf(ctx context.Context, s *stores.Store) storeState {
 	}
 	v.Waiting, v.Periodic, v.Rules = state.Waiting, state.Periodic, state.Rules
 	v.Schedules, v.Leaving, v.Arriving = state.Schedules, state.Leaving, state.Arriving
-	v.OpenSlots, v.Unread, v.LastSlot = state.OpenSlots, state.Unread, view.TimeOrNil(state.LastSlot)
+	v.OpenSlots, v.Undelivered, v.Unread = state.OpenSlots, state.Undelivered, state.Unread
+	v.LastSlot = view.TimeOrNil(state.LastSlot)
 	return v
 }
 
