@@ -55,6 +55,8 @@ func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 		"update prescient.job set sla = '1 s'::interval where paused_at > $1::timestamptz":                    "",
 		"update prescient.job set name = coalesce(name, current_setting('role'))":                             "current_setting",
 		"delete from prescient.job where case when sla is null then paused_at < now() else true end":          "now",
+		"update prescient.job set name = coalesce(name, current_user)":                                        "current_user",
+		"update prescient.job set name = current_user":                                                        "",
 		"update prescient.job set paused_at = statement_timestamp()":                                          "",
 		"insert into prescient.job (job, paused_at) values (nextval('n'), clock_timestamp())":                 "",
 		"with a as (update prescient.job set sla = '1 s') select random(), 'delete from x where random()'":    "",
@@ -159,7 +161,9 @@ var (
 	calls   = regexp.MustCompile(`\b(?:\w+\.)?(\w+)\(`)
 	column  = regexp.MustCompile(`(\w+\.)?\b([a-z_]\w*)\b`)
 	chosen  = regexp.MustCompile(`\bcoalesce(\()|\bcase\b`)
-	casts   = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // these depend on settings of the session
+	// sessionValue matches the functions of SQL that are written without parentheses.
+	sessionValue = regexp.MustCompile(`\b(?:current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|localtime|localtimestamp)\b`)
+	casts        = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // these depend on settings of the session
 )
 
 // refused returns the calls in a text that Citus would refuse. The text holds one statement or
@@ -190,6 +194,9 @@ func (v volatility) refused(text string) (found []string) {
 				if v.functions[call[1]] != "" {
 					found = append(found, call[1]+" in a coalesce or case")
 				}
+			}
+			for _, name := range sessionValue.FindAllString(values, -1) {
+				found = append(found, name+" in a coalesce or case")
 			}
 		}
 	}

@@ -2,12 +2,16 @@
 -- the rule. $3: the actor; empty: the role.
 -- Called by internal/rulestore.Store.apply.
 -- Called by internal/rulestore.Store.walkOver.
-update prescient.rule
+with actor as materialized (
+    select coalesce(nullif($3::text, ''), current_user) as name -- Citus takes no current_user in a coalesce of the update
+)
+update prescient.rule r
 set state = 'active',
     position = null,
     retimed = '{}',
     applied_at = statement_timestamp(),
-    applied_by = coalesce(nullif($3::text, ''), current_user),
+    applied_by = actor.name,
     updated_at = statement_timestamp()
-where name = $1 and version = $2 and state <> 'removing'
-returning name
+from actor
+where r.name = $1 and r.version = $2 and r.state <> 'removing'
+returning r.name
