@@ -146,6 +146,34 @@ func TestPermitsThatAHeartbeatFindsLostWhileTheRunAsksForMoreStayLost(t *testing
 	}
 }
 
+// A binary with another AtMost may run at the same time.
+func TestARunThatAsksForMoreKeepsItsPermitsThoughOtherRunsHaveMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	pool, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	l, larger := limitOf(t, pool, 1), limitOf(t, pool, 2)
+	larger.rule.AtMost, larger.rule.AtOnce = 10, 10
+	claim, next := NewSet(), NewSet()
+	for _, ask := range []struct {
+		limit     *Limit
+		set       *Set
+		asks, has int
+	}{{l, claim, 1, 1}, {larger, NewSet(), 10, 9}, {l, next, 3, 1}} {
+		if has := obtain(t, ask.limit, ask.set, ask.asks); has != ask.has {
+			t.Errorf("%d permits for %d checks, want %d", has, ask.asks, ask.has)
+		}
+	}
+	if claim.EndsBefore(time.Time{}) {
+		t.Error("the run has lost the permit that it still has")
+	}
+	if n := obtain(t, limitOf(t, pool, 3), NewSet(), 1); n != 0 {
+		t.Errorf("a run without permits gets %d beyond its limit", n)
+	}
+}
+
 func TestKeysWithoutAPermitAreForgottenWhileTheRunGoesOn(t *testing.T) {
 	t.Parallel()
 	pool, err := pgsql.Open(t.Context(), pgtest.URL(t))
