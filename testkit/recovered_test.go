@@ -24,6 +24,26 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 6: "update cases set opened_at = $1 where id = 1", 7: "update cases set opened_at = '2026-01-01Z' where id = 2"},
 			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 7.25", "lost 2 7.25", "late 1 10", "lost 1 26"},
 		},
+		"the clock moves twice within a slot, and another table decides about where": {
+			"since: opened_at, done: closed_at, where: not exists (select from closed c where c.id = cases.id and c.at is null), steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 5.1: "update cases set opened_at = $1 where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "late 1 9.25"},
+		},
+		"the clock moves, and back again within a slot": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set opened_at = $1", 5.1: "update cases set opened_at = $1::timestamptz - interval '20 minutes' where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 5.25", "late 1 9", "late 2 9"},
+		},
+		"the clock moves twice within a slot, and another column changes": {
+			"since: opened_at, done: closed_at, where: kind <> 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 5.1: "update cases set opened_at = $1, kind = 'b' where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "late 1 9.25"},
+		},
+		"the clock moves, and it is done and open again within a slot": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 5.1: "update cases set closed_at = $1 where id = 1; update cases set closed_at = null where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "late 1 9"},
+		},
 		"it is done": {
 			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
 			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1", 6: "update cases set closed_at = null", 7: "update cases set closed_at = $1"},

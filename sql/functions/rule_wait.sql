@@ -8,6 +8,8 @@
 -- fresh: the row was inserted, so a check of its key rarely waits. Not to look for it first saves the time, and a
 -- serializable transaction does not read where others insert. A check that waits does not move later, because a trigger of
 -- the application may have moved the clock of the row earlier by now. The check finds out.
+-- Of a rule with recovered, no check that waits moves later: it may have to tell in the next slot that an earlier start of
+-- the clock is over.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -34,6 +36,7 @@ declare
     number  bigint;
     width   interval;
     fits    boolean;
+    stands  boolean; -- a check that waits does not move later
     written boolean := false;
     target  timestamptz;
     waiting record;
@@ -45,8 +48,8 @@ begin
         payload := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     end if;
     -- One query and few expressions, as in enqueue: a transaction prepares each of them again.
-    select j.job, s.width, octet_length(rule_wait.entity_key) between 1 and 500
-    into number, width, fits
+    select j.job, s.width, octet_length(rule_wait.entity_key) between 1 and 500, fresh or r.recovers_at is not null
+    into number, width, fits, stands
     from prescient.setting s
     left join (prescient.job j join prescient.rule r on r.name = j.name) on j.name = rule_wait.job_exec
     left join prescient.future_job on false;
@@ -114,7 +117,7 @@ begin
             );
         else
             target := prescient.due_slot(check_at, clock);
-            if fresh and target > waiting.next_check_at and not moved then
+            if stands and target > waiting.next_check_at and not moved then
                 target := waiting.next_check_at;
                 check_at := waiting.requested;
                 payload := coalesce(payload, jsonb_build_object('came', waiting.payload -> 'came'));
