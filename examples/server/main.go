@@ -1,5 +1,5 @@
 // Command server is an HTTP server that runs its slots itself, beside cron or without it.
-// docs/server.md explains it.
+// docs/server.md explains it, and how a server runs rules and schedules, too.
 //
 //	go build -o bin/server ./examples/server
 //	export PRESCIENT_DATABASE_URL=postgres://localhost/shop

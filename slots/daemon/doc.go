@@ -3,6 +3,9 @@
 //
 //	err := daemon.Run(ctx, daemon.Config{Runner: slots.Config{DB: db, Registry: registry}, Listen: "localhost:8088"})
 //
+// It has the jobs of the registry alone: rules and schedules only after rule.Register and schedule.Register, no jobs of
+// the settings, and no forwarder of events. The command daemon adds all of these.
+//
 // It has no powers beyond those of a run. Any number of daemons, and runs started by cron, share
 // each slot, as each claims the next rows of it. If a daemon is killed, the others take over when
 // its leases end.

@@ -89,7 +89,7 @@ func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 	r.Jobs = []ledger.JobStatus{{JobExec: "order.late", Unserved: true}, {JobExec: "oder.late", Unserved: true}}
 	found := unserved(r, 0)
 	if len(found) != 2 || !strings.Contains(found[0].Text, "days had: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
-		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "days had: order.late.") || found[1].Remedy != "run --catch-up" {
+		!strings.Contains(found[1].Text, "that the commands of this binary have") || !strings.Contains(found[1].Text, "days had: order.late.") || found[1].Remedy != "run --catch-up" {
 		t.Errorf("%+v", found)
 	}
 }

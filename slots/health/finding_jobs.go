@@ -134,19 +134,32 @@ func unserved(r *Report, threshold float64) (list []Finding) {
 	if len(nowhere) > 0 {
 		list = r.found(true, "jobs list --job "+spoken.Word(nowhere[0]),
 			"rows wait for jobs that no run of the last 7 days had: %s. "+
-				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
-			r.withDue(nowhere))
+				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed%s",
+			r.withDue(nowhere), r.lacksRules())
 	}
-	if len(here) > 0 { // nothing has run yet, or an older binary has
+	if len(here) > 0 { // nothing has run yet, or an older binary or a server has
 		list = append(list, r.found(true, "run --catch-up",
-			"rows wait for jobs that this binary has, and that no run of the last 7 days had: %s. "+
-				"Let this binary run the slots", r.withDue(here))...)
+			"rows wait for jobs that the commands of this binary have, and that no run of the last 7 days had: %s. "+
+				"Let its command daemon, or run --catch-up at each slot, run them. %s", r.withDue(here), ownServer)...)
 	}
 	r.told.jobs = map[string]bool{}
 	for _, job := range slices.Concat(here, nowhere) {
 		r.told.jobs[job] = true
 	}
 	return list
+}
+
+// ownServer names a program that runs slots, also with the registry of this binary, and leaves rows of rules.
+const ownServer = "A server that calls daemon.Run has only what it registers: " +
+	"no rules, schedules or jobs of the settings by itself"
+
+// lacksRules returns the case that the caller is such a server, which does not know whether a job is a rule. All
+// commands have the job of schedules.
+func (r *Report) lacksRules() string {
+	if r.knows(schedule.JobExec) {
+		return ""
+	}
+	return ". " + ownServer + ": let the command daemon, or run --catch-up at each slot, run them"
 }
 
 // withDue returns the names of jobs, each with the number of its rows that are due.

@@ -1,6 +1,5 @@
 -- Returns the jobs with waiting rows that no run has registered in the last 7 days, and that are no
--- rules, which every run knows. It jumps from
--- job to job through the slot index, at most $1 times.
+-- rules, which the commands of every binary have. It jumps from job to job through the slot index, at most $1 times.
 -- Called by cmd/internal/doctor.waitingJobs.
 with recursive waiting (slot, job, n) as (
     (

@@ -1,7 +1,7 @@
 -- Returns how the jobs did in the slots from $1 to $2, by the ledger and by history. It also
 -- returns the jobs with rows in slots up to $3 that no run has registered in the last 7 days, nor
--- since their checks were enqueued, a width ago. Every run knows the rules. What a rule did that was
--- removed does not count.
+-- since their checks were enqueued, a width ago. Each run of a command registers the rules, and a run of a server of
+-- one's own perhaps does not. What a rule did that was removed does not count.
 -- In the percentiles a bucket counts as its upper bound. A slot with a runner counts once the
 -- runner has finished; a slot that was left open counts. The newest slot is the one that was run
 -- last, by catch-up perhaps.
@@ -112,7 +112,6 @@ with left_open as materialized (
     left join prescient.job j on j.job = w.number
     where (j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days')
         and j.paused_at is null
-        and not exists (select from prescient.rule r where r.name = j.name)
         and exists (
             select
             from (
