@@ -17,7 +17,7 @@ as $$
 declare
     number    bigint := prescient.find_rule(job_exec);
     entry     text := prescient.journal_entry('cancelled', timestamptz 'epoch');
-    found     bigint; -- rows that were locked
+    places    tid[];  -- of the rows that were locked
     gone      bigint; -- rows of these that were deleted
     cancelled bigint := 0;
     arriving  bigint;
@@ -43,26 +43,30 @@ begin
     )
     select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
 
-    -- A row that another transaction moved after the snapshot is locked and not deleted, and the next turn finds it.
     for turn in 1 .. 100 loop
-        with picked as materialized (
-            -- Key by key: a plan for all keys at once may read the whole index.
-            select f.*
-            from (select distinct k.entity_key collate "C" as entity_key from unnest(entity_keys) as k (entity_key) order by 1) as k
-            cross join lateral (
-                select f.ctid as place
-                from prescient.future_job f
-                where f.entity_name = cancel_keys.entity_name
-                    and f.entity_key = k.entity_key
-                    and f.job = number
-                    and f.item_key = ''
-                    and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
-                limit 1
-                for update
-            ) as f
-        ), ended as (
+        select array_agg(f.place)
+        into places
+        -- Key by key: a plan for all keys at once may read the whole index.
+        from (select distinct k.entity_key collate "C" as entity_key from unnest(entity_keys) as k (entity_key) order by 1) as k
+        cross join lateral (
+            select f.ctid as place
+            from prescient.future_job f
+            where f.entity_name = cancel_keys.entity_name
+                and f.entity_key = k.entity_key
+                and f.job = number
+                and f.item_key = ''
+                and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
+            limit 1
+            for update
+        ) as f;
+        if places is null then
+            return cancelled + arriving;
+        end if;
+        -- In another statement, which sees rows where other transactions have moved them. In a transaction with one
+        -- snapshot such a row fails the lock.
+        with ended as (
             delete from prescient.future_job f
-            where f.ctid = any (array(select p.place from picked p))
+            where f.ctid = any (places)
             returning f.*
         ), archived as (
             insert into prescient.future_job_history (
@@ -75,9 +79,9 @@ begin
                 prescient.journal_add(e.journal, prescient.journal_in(entry, e.next_check_at)), 'cancelled'
             from ended e
         )
-        select (select count(*) from picked), (select count(*) from ended) into found, gone;
+        select count(*) into gone from ended;
         cancelled := cancelled + gone;
-        if found = gone then
+        if gone = cardinality(places) then
             return cancelled + arriving;
         end if;
     end loop;

@@ -26,6 +26,7 @@ as $$
 declare
     number  bigint := prescient.find_rule(job_exec);
     applied timestamptz; -- the rule with its condition of pauses
+    key     text;
 begin
     if number is null then
         return;
@@ -54,31 +55,37 @@ begin
             rule_mark.noted_at
         );
     end if;
-    -- In the order of the keys, so that two calls never deadlock.
-    insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)
-    select distinct
-        number, k.entity_key collate "C", case when rule_mark.changed then rule_mark.noted_at end,
-        case
-            when rule_mark.paused then array[rule_mark.noted_at]
-            when not rule_mark.paused then array[applied, greatest(applied, rule_mark.noted_at)]
-            else '{}'
-        end
-    from unnest(entity_keys) as k (entity_key)
-    where octet_length(k.entity_key) between 1 and 500
-    order by 2
-    on conflict (job, entity_key) do update
-    set changed_at = greatest(c.changed_at, excluded.changed_at),
-        pauses = c.pauses || case
-            when rule_mark.paused is null then '{}'
-            when rule_mark.paused and cardinality(c.pauses) % 2 = 0 then array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
-            when rule_mark.paused and c.pauses[cardinality(c.pauses)] < applied then array[applied, greatest(applied, rule_mark.noted_at)]
-            when rule_mark.paused then '{}'
-            when cardinality(c.pauses) % 2 = 0 then array[
-                greatest(applied, c.pauses[cardinality(c.pauses)]),
-                greatest(applied, rule_mark.noted_at, c.pauses[cardinality(c.pauses)])
-            ]
-            else array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
-        end;
+    -- In the order of the keys, so that two calls never deadlock. One by one, because Citus takes no variables in the
+    -- on conflict of an insert of many rows.
+    for key in
+        select distinct k.entity_key collate "C"
+        from unnest(entity_keys) as k (entity_key)
+        where octet_length(k.entity_key) between 1 and 500
+        order by 1
+    loop
+        insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)
+        values (
+            number, key, case when rule_mark.changed then rule_mark.noted_at end,
+            case
+                when rule_mark.paused then array[rule_mark.noted_at]
+                when not rule_mark.paused then array[applied, greatest(applied, rule_mark.noted_at)]
+                else '{}'
+            end
+        )
+        on conflict (job, entity_key) do update
+        set changed_at = greatest(c.changed_at, excluded.changed_at),
+            pauses = c.pauses || case
+                when rule_mark.paused is null then '{}'
+                when rule_mark.paused and cardinality(c.pauses) % 2 = 0 then array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
+                when rule_mark.paused and c.pauses[cardinality(c.pauses)] < applied then array[applied, greatest(applied, rule_mark.noted_at)]
+                when rule_mark.paused then '{}'
+                when cardinality(c.pauses) % 2 = 0 then array[
+                    greatest(applied, c.pauses[cardinality(c.pauses)]),
+                    greatest(applied, rule_mark.noted_at, c.pauses[cardinality(c.pauses)])
+                ]
+                else array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
+            end;
+    end loop;
 end
 $$;
 revoke all on function prescient.rule_mark(text, text[], timestamptz, boolean, boolean, boolean) from public;
