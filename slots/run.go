@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/storeid"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
@@ -86,6 +87,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
+	ctx = storeid.With(ctx, r.setting.Store)
 	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
 	panics, known := unit.NewPanics(r.cfg.Logger), new(row.Jobs)
 	n.report = &report{

@@ -17,6 +17,7 @@ import (
 type Setting struct {
 	Grid  grid.Grid
 	Since time.Time // first slot of this width: the ledger has no gaps before it
+	Store string    // the uuid of the store
 
 	Server Server // the server it was read from
 	Citus  bool   // the database belongs to a Citus cluster
@@ -68,7 +69,7 @@ func readSetting(
 	var m pg.Message
 	m.Add(pg.ReadSettings.In(schema), nil, func(row *sql.Rows) error {
 		return row.Scan(&seconds, &since, &version, &usableFrom, &clock, &s.Server.Host, &s.Server.Database,
-			&s.Server.Version, &s.Citus)
+			&s.Server.Version, &s.Citus, &s.Store)
 	})
 	addEngine(&m)
 	err := pg.Retry(func() error {

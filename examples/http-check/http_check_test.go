@@ -47,9 +47,12 @@ func TestAnInvoiceThatIsNotPaidGetsThreeReminders(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	due := time.Now().UTC().Truncate(time.Hour).Add(-4 * time.Hour)
 	db.MustExec(`update prescient.setting set since = $1`, due)
-	for _, invoice := range []string{"41", "42", "43"} {
+	enqueue := func(invoice string) {
 		db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
 			values (prescient.ensure_job('invoice.overdue'), 'invoice', $1, $2, $2)`, invoice, due)
+	}
+	for _, invoice := range []string{"41", "42", "43"} {
+		enqueue(invoice)
 	}
 	run := func() {
 		t.Helper()
@@ -71,6 +74,11 @@ func TestAnInvoiceThatIsNotPaidGetsThreeReminders(t *testing.T) {
 	for n := range 3 {
 		diff(t, fmt.Sprintf("reminder %d for invoice 42", n+1), service.line())
 	}
+	due = due.Add(15 * time.Minute)
+	db.MustExec(`alter table prescient.future_job alter column id restart with 2`) // as a restore does
+	enqueue("42")
+	run()
+	diff(t, "reminder 1 for invoice 42", service.line())
 }
 
 func TestARequestThatIsNotSignedIsRefused(t *testing.T) {

@@ -43,15 +43,16 @@ class Checks:
         slot = datetime.fromisoformat(request["slot"].replace("Z", "+00:00"))
         with open(self.path, encoding="utf-8") as file:
             paid = json.load(file)  # one look-up for all rows of the request
-        return {"results": [{"id": row["id"], **self.check(row, slot, paid)} for row in request["rows"]]}
+        store = request["store"]
+        return {"results": [{"id": row["id"], **self.check(store, row, slot, paid)} for row in request["rows"]]}
 
-    def check(self, row, slot, paid):
+    def check(self, store, row, slot, paid):
         number = row["entity_key"]
         if number not in paid:
             return {"error": f"there is no invoice {number}"}
         if paid[number]:
             return {"next": None}
-        check = (row["id"], row["check_count"])
+        check = (store, row["id"], row["enqueued_at"], row["check_count"])
         if check not in self.reminded:
             self.reminded.add(check)
             print(f"reminder {row['check_count'] + 1} for invoice {number}", flush=True)

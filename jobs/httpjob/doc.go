@@ -9,10 +9,12 @@
 // A request is a POST:
 //
 //	{
+//	  "store": "018f2b6e-2f8c-4f4e-9a53-6c1d0a7b9e21",
 //	  "job": "invoice.overdue",
 //	  "slot": "2026-03-01T13:15:00Z",
 //	  "rows": [{
-//	    "id": 4711, "entity_name": "invoice", "entity_key": "42", "item_key": "", "group_key": "",
+//	    "id": 4711, "enqueued_at": "2026-02-26T09:41:07.123456Z",
+//	    "entity_name": "invoice", "entity_key": "42", "item_key": "", "group_key": "",
 //	    "payload": {"amount": 120}, "first_check_at": "2026-03-01T13:15:00Z", "check_count": 0, "error_count": 0,
 //	    "last_error": "", "caught_up": false, "lateness_seconds": 0.8
 //	  }]
@@ -39,5 +41,7 @@
 //
 // Requests are signed, retried and limited to allowed addresses, as package egress does. After a
 // crash a request may come again. With the same rows in the same state it has the same webhook-id.
-// A row with the same id and check_count is the same check.
+//
+// Two checks are the same if their store, id, enqueued_at and check_count are. The id alone does not name a row: each
+// store counts from 1, and a store that was restored from a backup gives ids again. Compare enqueued_at as text.
 package httpjob

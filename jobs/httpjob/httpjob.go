@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/storeid"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -126,12 +127,13 @@ func refusesContent(err error) bool {
 
 // ask makes one request. An error belongs to all its rows.
 func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
-	body, err := json.Marshal(newRequest(s.job, rows))
+	store := storeid.Of(ctx)
+	body, err := json.Marshal(newRequest(store, s.job, rows))
 	if err != nil {
 		return nil, fmt.Errorf("encode the rows: %w", err)
 	}
 	answer, err := s.client.Post(ctx, s.to, egress.Message{
-		ID: messageID(s.job, rows), ContentType: "application/json", Body: body,
+		ID: messageID(store, s.job, rows), ContentType: "application/json", Body: body,
 	})
 	if err != nil {
 		return nil, err
@@ -143,12 +145,13 @@ func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result
 	return results, nil
 }
 
-// messageID returns an id that is equal for the same rows in the same state.
-func messageID(job string, rows []jobs.FutureJob) string {
+// messageID returns an id that is equal for the same rows of the same store in the same state. A restored store gives
+// ids again, so a row is known by its instant, too.
+func messageID(store, job string, rows []jobs.FutureJob) string {
 	hash := sha256.New()
-	_, _ = fmt.Fprintf(hash, "%q %d", job, rows[0].Slot.UnixMicro()) // a hash never fails
+	_, _ = fmt.Fprintf(hash, "%q %q %d", store, job, rows[0].Slot.UnixMicro()) // a hash never fails
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(hash, " %d/%d/%d", row.ID, row.CheckCount, row.ErrorCount)
+		_, _ = fmt.Fprintf(hash, " %d/%d/%d/%d", row.ID, row.EnqueuedAt.UnixMicro(), row.CheckCount, row.ErrorCount)
 	}
 	return "msg_" + hex.EncodeToString(hash.Sum(nil)[:16])
 }

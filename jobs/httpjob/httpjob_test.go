@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/httpjob"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -43,6 +44,7 @@ func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 type world struct {
 	t      *testing.T
 	db     *sqlx.DB
+	schema string // empty: the default
 	client *jobs.Client
 	server *httptest.Server
 
@@ -133,7 +135,7 @@ func (w *world) run(at time.Time, cfg httpjob.Config, opts ...jobs.Option) slots
 		w.t.Fatal(err)
 	}
 	runner, err := slots.NewRunner(w.t.Context(), slots.Config{
-		DB: w.db, Registry: registry, Now: func() time.Time { return at.Add(1500 * time.Millisecond) }, Logger: slog.New(slog.DiscardHandler),
+		DB: w.db, Schema: w.schema, Registry: registry, Now: func() time.Time { return at.Add(1500 * time.Millisecond) }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -203,13 +205,17 @@ func TestTheRequestTellsAllAboutTheRows(t *testing.T) {
 	w := setup(t, each(func(string) result { return result{} }))
 	w.due(jobs.Request{EntityKey: "42", ItemKey: "second", GroupKey: "ada", Payload: json.RawMessage(`{"amount": 120}`)})
 	w.run(slot(1), w.config())
-	var id int64
-	if err := w.db.GetContext(t.Context(), &id, `select id from prescient.future_job_history`); err != nil {
+	var row struct {
+		Store      string
+		ID         int64
+		EnqueuedAt time.Time `db:"enqueued_at"`
+	}
+	if err := w.db.GetContext(t.Context(), &row, `select s.store, h.id, h.enqueued_at from prescient.future_job_history h, prescient.setting s`); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, fmt.Sprintf(`{"job":"overdue","slot":"2030-03-01T12:15:00Z","rows":[{"id":%d,"entity_name":"invoice","entity_key":"42",`+
-		`"item_key":"second","group_key":"ada","payload":{"amount":120},"first_check_at":"2030-03-01T12:15:00Z","check_count":0,`+
-		`"error_count":0,"last_error":"","caught_up":false,"lateness_seconds":1.5}]}`, id), w.bodies[0])
+	diff(t, fmt.Sprintf(`{"store":"%s","job":"overdue","slot":"2030-03-01T12:15:00Z","rows":[{"id":%d,"enqueued_at":"%s","entity_name":"invoice",`+
+		`"entity_key":"42","item_key":"second","group_key":"ada","payload":{"amount":120},"first_check_at":"2030-03-01T12:15:00Z","check_count":0,`+
+		`"error_count":0,"last_error":"","caught_up":false,"lateness_seconds":1.5}]}`, row.Store, row.ID, row.EnqueuedAt.UTC().Format(time.RFC3339Nano)), w.bodies[0])
 	diff(t, []string{"POST", "/checks", "application/json"}, []string{w.got[0].Method, w.got[0].URL.Path, w.got[0].Header.Get("Content-Type")})
 }
 
@@ -255,6 +261,92 @@ func TestARequestThatComesAgainHasTheSameID(t *testing.T) {
 	w.run(slot(2), w.config())
 	if last := w.got[len(w.got)-1].Header.Get(egress.HeaderID); ids[last] > 0 {
 		t.Errorf("the id %s is used again", last)
+	}
+}
+
+// identities returns the documented identity of each check that the service was asked for.
+func (w *world) identities() (list []string) {
+	w.t.Helper()
+	for _, body := range w.bodies {
+		var r struct {
+			Store string
+			Rows  []struct {
+				ID         int64
+				EnqueuedAt string `json:"enqueued_at"`
+				CheckCount int    `json:"check_count"`
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &r); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, row := range r.Rows {
+			list = append(list, fmt.Sprint(r.Store, " ", row.ID, " ", row.EnqueuedAt, " ", row.CheckCount))
+		}
+	}
+	return list
+}
+
+// areApart expects two requests for the row 1, of checks that the service can tell apart.
+func (w *world) areApart() {
+	w.t.Helper()
+	for _, body := range w.bodies {
+		if !strings.Contains(body, `"id":1,`) {
+			w.t.Fatalf("the row has another id: %s", body)
+		}
+	}
+	checks := w.identities()
+	if len(checks) != 2 || checks[0] == checks[1] {
+		w.t.Errorf("want two checks, got %q", checks)
+	}
+	if w.got[0].Header.Get(egress.HeaderID) == w.got[1].Header.Get(egress.HeaderID) {
+		w.t.Error("two checks have the same webhook-id")
+	}
+}
+
+func TestTheChecksOfTwoStoresAreNotTheSame(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{} }))
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config())
+	w.schema = "other"
+	if err := pgsql.Migrate(t.Context(), w.db, pgsql.Schema(w.schema)); err != nil {
+		t.Fatal(err)
+	}
+	// One instant for both rows: the store alone tells them apart.
+	if _, err := w.db.ExecContext(t.Context(), `
+		insert into other.future_job (job, entity_name, entity_key, first_check_at, next_check_at, enqueued_at)
+		select other.ensure_job('overdue'), entity_name, entity_key, first_check_at, first_check_at, enqueued_at from prescient.future_job_history`); err != nil {
+		t.Fatal(err)
+	}
+	w.run(slot(1), w.config())
+	w.areApart()
+}
+
+func TestARowThatGetsAnIDAgainAfterARestoreIsAnotherCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{} }))
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config())
+	if _, err := w.db.ExecContext(t.Context(), `alter table prescient.future_job alter column id restart with 1`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.db.ExecContext(t.Context(), `delete from prescient.slot_run`); err != nil {
+		t.Fatal(err)
+	}
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config())
+	w.areApart()
+}
+
+func TestTheSameCheckKeepsItsIdentityAfterAnError(t *testing.T) {
+	t.Parallel()
+	w := setup(t, each(func(string) result { return result{"error": "the ledger does not answer"} }))
+	w.due(invoices("1")...)
+	w.run(slot(1), w.config())
+	w.run(slot(2), w.config())
+	checks := w.identities()
+	if len(checks) != 2 || checks[0] != checks[1] {
+		t.Errorf("want one check twice, got %q", checks)
 	}
 }
 

@@ -445,7 +445,7 @@ func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid
 	var width, clock int64
 	var ignored any
 	if err = pg.One(ctx, tx, pg.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock,
-		&ignored, &ignored, &ignored, &ignored); err == nil {
+		&ignored, &ignored, &ignored, &ignored, &ignored); err == nil {
 		g, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
--- Returns the settings that belong to the data, the clock of the database, and which database it
--- is. Times are numbers; see page_read.
+-- Returns the settings that belong to the data, the clock of the database, and which database and
+-- store it is. Times are numbers; see page_read.
 -- Called by cmd/internal/serve/board.reader.since.
 -- Called by jobs/schedule.settings.
 -- Called by sql.readSetting.
@@ -15,5 +15,7 @@ select
     ) as host,
     current_database() as database,
     split_part(current_setting('server_version'), ' ', 1) as version,
-    exists (select from pg_catalog.pg_extension where extname = 'citus') as citus
+    exists (select from pg_catalog.pg_extension where extname = 'citus') as citus,
+    t.store
 from prescient.settings()
+cross join prescient.store() as t

@@ -220,7 +220,7 @@ func (r *reader) since(ctx context.Context) (time.Time, error) {
 	var began int64
 	var ignored any
 	err := pg.One(ctx, r, pg.ReadSettings.In(r.schema), nil,
-		&ignored, &began, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored)
+		&ignored, &began, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read the beginning of the ledger: %w", err)
 	}
