@@ -186,11 +186,11 @@ func (h *holderSearch) look(ctx context.Context, find func(ctx context.Context) 
 	h.found = find(ctx)
 }
 
-// locked returns the error of a run that leaves rows in their slot because of locks.
-func (h *holderSearch) locked() error {
+// name returns the session that was found, and how to end it, or says that none was found.
+func (h *holderSearch) name() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(h.found, "it is not known which session has them"))
+	return cmp.Or(h.found, "it is not known which session has them")
 }
 
 // refused returns the error of a run that has left rows in their slot; nil: it has left none.

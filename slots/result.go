@@ -84,6 +84,8 @@ type Result struct {
 	Unknown []string `json:"unknown"`
 	// Failures lists the jobs, by name, whose checks ended in an error.
 	Failures []Failure `json:"failures"`
+	// LockedBy names a session that has locked rows, and how to end it, if the run returned ErrLocked.
+	LockedBy string `json:"-"`
 	// Held reports that claims of the slot were left: other runners held them when this runner left the slot, or they have
 	// rows that are refused or locked.
 	Held bool          `json:"-"`

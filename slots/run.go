@@ -189,6 +189,9 @@ func (r *run) finish(state State, err error) (Result, error) {
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrLocked) {
 		result.Held = true
 	}
+	if errors.Is(err, ErrLocked) {
+		result.LockedBy = r.report.holder.name()
+	}
 	switch {
 	case result.Abandoned == 0 || errors.Is(err, ErrAbandoned):
 	case err == nil || err == ErrStopped: //nolint:errorlint // it says no more than that
@@ -216,7 +219,7 @@ func (r *run) failure(state State, err error) error {
 	case refused != nil:
 		return refused
 	case errors.Is(cause, ErrLocked) && state != StateDone: // the last try may have been the good one
-		return r.report.holder.locked()
+		return fmt.Errorf("%w: %s", ErrLocked, r.report.holder.name())
 	case stopped && state != StateDone:
 		return ErrStopped
 	}

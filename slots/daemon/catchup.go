@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/retention"
@@ -128,7 +129,7 @@ func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) 
 	log := d.log.With("slots", found, "left", left, "empty", caught.Empty, "checked", caught.Total.Checked,
 		"failed", caught.Total.Failed)
 	switch {
-	case errors.Is(err, slots.ErrLocked):
+	case locked.Only(err):
 		log.WarnContext(ctx, "catch-up left rows to the next one", "error", err)
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		log.ErrorContext(ctx, "catch-up failed", "error", err)

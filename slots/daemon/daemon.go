@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/internal/phase"
@@ -229,7 +230,7 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 	d.warnNotRegistered(ctx, result)
 	switch {
-	case errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned):
+	case locked.Only(err):
 		d.log.LogAttrs(ctx, slog.LevelWarn, "slot run left rows to catch-up", slog.Any("", result), slog.Any("error", err))
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		d.log.LogAttrs(ctx, slog.LevelError, "slot run failed", slog.Any("", result), slog.Any("error", err))

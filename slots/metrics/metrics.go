@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
@@ -145,7 +146,7 @@ func (m *Metrics) Ended(kind slots.Kind, err error) {
 	defer m.mu.Unlock()
 	r := m.kind(kind)
 	r.last = wall()
-	if err == nil || leftLocked(err) {
+	if err == nil || locked.Only(err) {
 		r.success = r.last
 	}
 }
@@ -160,16 +161,11 @@ func (m *Metrics) kind(kind slots.Kind) *runs {
 	return r
 }
 
-// leftLocked reports whether a run did all but rows that other sessions have locked.
-func leftLocked(err error) bool {
-	return errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) && !errors.Is(err, slots.ErrRefused)
-}
-
 func outcomeOf(result slots.Result, err error) string {
 	switch {
 	case errors.Is(err, slots.ErrStopped):
 		return resultStopped
-	case err != nil && !leftLocked(err):
+	case err != nil && !locked.Only(err):
 		return resultFailed
 	case result.State == slots.StateDone:
 		return resultDone

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -124,11 +124,14 @@ func (a RunCheck) run(ctx context.Context, s *Store, actor string) (Report, erro
 	if err != nil {
 		return nil, err
 	}
-	_, ran := runner.RunJob(ctx, slot, a.JobExec)
+	result, ran := runner.RunJob(ctx, slot, a.JobExec)
 	report, err := a.report(context.WithoutCancel(ctx), s, before, slot)
-	if report.Checked && errors.Is(ran, slots.ErrLocked) && !errors.Is(ran, slots.ErrAbandoned) {
-		_, report.WaitedFor, _ = strings.Cut(ran.Error(), slots.ErrLocked.Error()+": ")
+	if report.Checked && locked.Only(ran) {
+		report.WaitedFor = result.LockedBy
 		ran = nil // it is about other checks
+	}
+	if report.failed = err; !locked.Only(ran) {
+		report.failed = errors.Join(ran, err)
 	}
 	return report, errors.Join(ran, err)
 }
@@ -151,7 +154,9 @@ func (a RunCheck) move(ctx context.Context, tx *sqlx.Tx, s *Store) (time.Time, e
 
 // report reads what became of the row.
 func (a RunCheck) report(ctx context.Context, s *Store, before jobs.FutureJob, slot time.Time) (Ran, error) {
-	ran := Ran{Slot: slot, Outcome: nil, check: a.Target(), now: s.now()}
+	ran := Ran{Slot: slot, check: a.Target(), now: s.now()}
+	ran.why = fmt.Sprintf("%s why %s %s", s.Self, spoken.Word(a.EntityName), spoken.Word(a.EntityKey))
+	var again *time.Time
 	operator := admin.New(s.Client)
 	list, err := operator.Show(ctx, s.DB, a.EntityName, a.EntityKey)
 	for _, j := range list {
@@ -163,7 +168,7 @@ func (a RunCheck) report(ctx context.Context, s *Store, before jobs.FutureJob, s
 			return ran, err
 		}
 		if j.Key() == a.Key { // a request while the check ran
-			ran.Next = &j.NextCheckAt
+			again = &j.NextCheckAt
 		}
 	}
 	if err != nil {
@@ -175,7 +180,7 @@ func (a RunCheck) report(ctx context.Context, s *Store, before jobs.FutureJob, s
 			return ran, err
 		}
 		if row.ID == before.ID {
-			ran.Checked, ran.Outcome, ran.Took = true, &row.Outcome, duration.Text(row.Duration)
+			ran.Checked, ran.Next, ran.Outcome, ran.Took = true, again, &row.Outcome, duration.Text(row.Duration)
 			if row.Outcome == jobs.OutcomeFailed {
 				ran.Error = row.LastError
 			}
@@ -188,22 +193,23 @@ func (a RunCheck) report(ctx context.Context, s *Store, before jobs.FutureJob, s
 // Ran reports on RunCheck.
 type Ran struct {
 	Slot    time.Time     `json:"slot"`      // in which the check ran; UTC
-	Checked bool          `json:"ran"`       // false: it still waits in the slot
-	Outcome *jobs.Outcome `json:"outcome"`   // null: it waits
-	Next    *time.Time    `json:"next_slot"` // UTC; null: the row has ended
+	Checked bool          `json:"ran"`       // false: it still waits in the slot, or that is not known
+	Outcome *jobs.Outcome `json:"outcome"`   // null: it waits, or that is not known
+	Next    *time.Time    `json:"next_slot"` // UTC; null: the row has ended, or that is not known
 	Error   string        `json:"error"`     // of the check; empty: none
 	Took    duration.Text `json:"took"`      // run time of the check
 	// which session has locked other due checks of the job, which are left to catch-up; empty: none
 	WaitedFor string `json:"waited_for"`
 	check     string
+	why       string // the command that shows the timeline
 	now       time.Time
+	failed    error // of the run, or of the look at what became of the row; nil: they left no more than locked rows
 }
 
 // String says what the check answered, and when it is looked at again.
 func (r Ran) String() string {
-	if !r.Checked && r.Next != nil {
-		return fmt.Sprintf("%s was not checked: it waits in slot %s, for the run of that slot or for catch-up",
-			r.check, clock(r.Slot))
+	if !r.Checked {
+		return r.unchecked()
 	}
 	text := r.check + " was checked"
 	switch {
@@ -223,3 +229,20 @@ func (r Ran) String() string {
 	}
 	return text
 }
+
+// unchecked is String for a check without an outcome. Its function may have run.
+func (r Ran) unchecked() string {
+	waits := fmt.Sprintf("it waits in slot %s, for the run of that slot or for catch-up", clock(r.Slot))
+	switch {
+	case r.Next == nil:
+		return fmt.Sprintf("it is not known whether %s was checked: see %s", r.check, r.why)
+	case errors.Is(r.failed, slots.ErrRefused):
+		return fmt.Sprintf("the outcome of %s could not be recorded: %s", r.check, waits)
+	case r.failed == nil || errors.Is(r.failed, slots.ErrStopped):
+		return fmt.Sprintf("%s was not checked: %s", r.check, waits)
+	}
+	return fmt.Sprintf("it is not known whether %s was checked: %s", r.check, waits)
+}
+
+// Left reports whether nothing failed, but checks were left to catch-up: this one, or others of its job.
+func (r Ran) Left() bool { return r.failed == nil && (!r.Checked || r.WaitedFor != "") }

@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
 )
 
 func newCmdRun(f *factory.Factory) *cobra.Command {
@@ -29,9 +28,10 @@ the job in the current slot run, too. The command prints the answer of the check
 of a schedule now: schedules trigger.
 
 A check that does not wait, a paused job, a job that is not registered here, and a due check that another runner may
-hold are refused with exit code 2. If the check fails, the exit code is 1. If another session has locked the check, or
-other runners work on the current slot, it may not be checked: the exit code is 6, and catch-up takes it. The exit code
-is also 6 if another session has locked other due checks of the job, and 4 if a signal stops the command.`,
+hold are refused with exit code 2. If the check fails, or its outcome cannot be recorded, the exit code is 1. If
+another session has locked the check, or other runners work on the current slot, it may not be checked: the exit code
+is 6, and catch-up takes it. The exit code is also 6 if another session has locked other due checks of the job, and 4
+if a signal stops the command.`,
 		Example: `  prescient jobs run order.unshipped orders 42`,
 		Args:    cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,17 +61,14 @@ func runCheck(ctx context.Context, f *factory.Factory, flags perform.Flags, a ac
 			if !is {
 				return err
 			}
-			err = errors.Join(f.Print(ran, func() error { return f.Sentence(ran.String()) }), err)
-			abandoned := errors.Is(err, slots.ErrAbandoned)
+			printed := f.Print(ran, func() error { return f.Sentence(ran.String()) })
 			switch {
-			case errors.Is(err, slots.ErrStopped) && !abandoned:
-				return err
-			case !ran.Checked:
-				return &exit.Error{Code: exit.Left, Err: err}
+			case printed != nil:
+				return errors.Join(printed, err)
 			case err == nil && ran.Error != "":
 				return &exit.Error{Code: exit.Failure}
-			case err == nil && ran.WaitedFor != "":
-				return &exit.Error{Code: exit.Left}
+			case ran.Left():
+				return &exit.Error{Code: exit.Left, Err: err}
 			}
 			return err
 		})

@@ -144,16 +144,13 @@ type catchUp struct {
 	left   *unregistered // gets the jobs whose rows leave slots open
 }
 
-// run runs the catch-up and logs its results. locked is the error of a catch-up that has done all but rows that other
-// sessions have locked. Its code is Left.
+// run runs the catch-up and logs its results. locked is from leftLocked.
 func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
 	cfg := c.a.Config()
 	cfg.After = c.left.add
 	caught, err := c.runner.CatchUp(ctx, cfg)
 	c.bars.Close()
-	if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
-		locked, err = &exit.Error{Code: exit.Left, Err: err}, nil
-	}
+	locked, err = leftLocked(err)
 	view = newCaughtView(caught, c.a)
 	err = errors.Join(err, addRemaining(ctx, c.store, c.a, &view))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.a.Mode),

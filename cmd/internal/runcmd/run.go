@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/retention"
@@ -108,10 +109,7 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		if result.State != "" { // opened
 			f.Log().LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
-		var locked error
-		if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
-			locked, err = &exit.Error{Code: exit.Left, Err: err}, nil
-		}
+		locked, err := leftLocked(err)
 		view := runView{resultView: newResultView(result)}
 		var left unregistered
 		left.add(result)
@@ -131,6 +129,15 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, f.Schema(), slot, view))
 		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), locked, found)
 	})
+}
+
+// leftLocked divides the error of a run or a catch-up. If it has done all but rows that other sessions have locked, its
+// code is Left.
+func leftLocked(err error) (left, failed error) {
+	if locked.Only(err) {
+		return &exit.Error{Code: exit.Left, Err: err}, nil
+	}
+	return nil, err
 }
 
 // pruneTime bounds how long a run or a catch-up drops what is older than history.retention. The next run goes on.
