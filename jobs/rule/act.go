@@ -109,7 +109,7 @@ func (p *page) follow(i int, since time.Time, name string, act Act, n *notifier)
 	var events []event.Event
 	if act.Event != "" {
 		events = append(events, event.Event{
-			ID:     eventID(p.rule.Rule.Name, row.EntityKey, since, name),
+			ID:     p.eventID(i, since, name),
 			Source: p.Source, Type: act.Event, Subject: Subject(row.EntityName, row.EntityKey),
 			Time: data.At, PublishedAt: row.Slot.Add(row.Lateness), Data: text,
 		})

@@ -51,7 +51,7 @@ func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) 
 	var state, definition string
 	var width int64
 	err := tx.QueryRowContext(ctx, pg.RuleLock.In(c.Schema), name, rows[0].Slot).
-		Scan(&state, &definition, &width, &p.horizon)
+		Scan(&state, &definition, &p.created, &width, &p.horizon)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
 		return p, nil
 	}

@@ -163,7 +163,7 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d Due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID:     eventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
+		ID:     p.eventID(i, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
 		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.At, PublishedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
@@ -183,11 +183,21 @@ func Subject(entityName, entityKey string) string {
 // controls matches what Subject writes in another way.
 var controls = regexp.MustCompile(`[\p{Cc}%]`)
 
-// eventID returns the ID of the event of a step, for a key and an instant from which delays count. The step is named
-// as by Repetition.
-func eventID(rule, key string, since time.Time, step string) string {
+// eventID returns the ID of the event of a step of a row, for an instant from which delays count. The step is named as
+// by Repetition. A step that fires again, because the rule was removed and applied again, gets another ID.
+func (p *page) eventID(i int, since time.Time, step string) string {
+	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, fmt.Sprintf("%d %s", p.created.UnixMicro(), step))
+}
+
+// problemID returns what is the same for all messages about a row, for an instant from which delays count. It stays if
+// the rule is removed and applied again.
+func (p *page) problemID(i int, since time.Time) string {
+	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, "")
+}
+
+func hashOf(rule, key string, since time.Time, of string) string {
 	hash := sha256.New()
-	_, _ = fmt.Fprintf(hash, "%q %q %d %q", rule, key, since.UnixMicro(), step) // a hash never fails
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q", rule, key, since.UnixMicro(), of) // a hash never fails
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 

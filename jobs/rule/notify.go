@@ -289,7 +289,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	m := messageData{stepData: data}
 	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
 	m.HTML = n.htmlOf(values)
-	m.About = eventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
+	m.About = p.problemID(i, data.Since)
 	if m.Text == "" {
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
 	}
@@ -302,7 +302,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	}
 	text, _ := json.Marshal(m) // never fails
 	return &event.Event{
-		ID:     messageID(data.Rule, row.EntityKey, data.Since, step),
+		ID:     p.messageID(i, data.Since, step),
 		Source: p.Source, Type: message.Type(n.Receiver), Subject: Subject(row.EntityName, row.EntityKey),
 		Time: data.At, PublishedAt: now, Data: text,
 	}
@@ -318,8 +318,8 @@ func (n *notifier) htmlOf(values map[string]any) string {
 }
 
 // messageID is eventID for the message of a step.
-func messageID(rule, key string, since time.Time, step string) string {
-	return eventID(rule, key, since, "message\x00"+step) // no step has such a name
+func (p *page) messageID(i int, since time.Time, step string) string {
+	return p.eventID(i, since, "message\x00"+step) // no step has such a name
 }
 
 // clocks returns the clocks that count for a row. Only what follows the end of a wait may get UTC for a name that is

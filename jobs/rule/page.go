@@ -21,9 +21,10 @@ import (
 // page is a call of the check: rows of one rule.
 type page struct {
 	*checker
-	rule *compiled
-	grid grid.Grid
-	tx   *sqlx.Tx
+	rule    *compiled
+	created time.Time // the rule, which forgets what has fired when it is removed
+	grid    grid.Grid
+	tx      *sqlx.Tx
 	// horizon is the transaction number with which the slot began, if older transactions are open. unsettled tells
 	// that one of them has written to the table, or to one of Rule.Also.
 	horizon   sql.NullString

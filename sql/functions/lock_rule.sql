@@ -4,7 +4,7 @@
 -- the change would wait for all of them. Returns no row if there is no such rule.
 -- horizon: the transaction number with which a runner opened the slot, if transactions are open that began before.
 create or replace function prescient.lock_rule(rule_name text, slot timestamptz)
-returns table (state text, definition json, horizon xid8)
+returns table (state text, definition json, created_at timestamptz, horizon xid8)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -19,6 +19,7 @@ begin
     select
         r.state,
         r.definition,
+        r.created_at,
         (select o.horizon from prescient.slot_run o where o.slot = lock_rule.slot and ended < o.horizon)
     from prescient.rule r
     where r.name = rule_name;
