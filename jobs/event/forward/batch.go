@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/stored"
@@ -117,7 +118,7 @@ type batch struct {
 	errs  []error     // of refused and unsent
 	times []time.Time // of later
 	took  time.Duration
-	cut   bool // the time was over
+	cut   error // why it was cut short, if its time was over
 }
 
 // known says what the list of refused events has of a subject.
@@ -246,7 +247,7 @@ func (b *batch) publish(ctx context.Context) {
 	}
 	began := monotonic()
 	err := b.to.Publisher.Publish(ctx, events)
-	b.took, b.cut = monotonic().Sub(began), ctx.Err() != nil
+	b.took, b.cut = monotonic().Sub(began), context.Cause(ctx)
 	_, partial := errors.AsType[*event.PartialError](err)
 	results := event.Errors(err, len(events))
 	accepted := int64(0)
@@ -258,7 +259,7 @@ func (b *batch) publish(ctx context.Context) {
 	b.sent.Sent += accepted
 	failed := map[string]bool{} // subjects with a refused event of this batch
 	for n, i := range of {
-		b.judge(i, results[n], accepted > 0 && !b.cut, partial, failed)
+		b.judge(i, results[n], accepted > 0, partial, failed)
 	}
 }
 
@@ -270,7 +271,7 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 	case err == nil:
 		b.fates[i] = accepted
 	case !partial: // nothing is known of any event
-	case errors.Is(err, event.ErrRefused), others && !errors.Is(err, event.ErrNotSent):
+	case errors.Is(err, event.ErrRefused), others && !errors.Is(err, event.ErrNotSent) && !b.cutShort(err):
 		b.fates[i], b.dead[i] = refused, b.cfg.MaxRefusals == 1
 		if e.Subject != "" {
 			failed[e.Subject] = b.dead[i]
@@ -281,6 +282,14 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 			b.fates[i], b.dead[i] = behind, dead
 		}
 	}
+}
+
+// cutShort reports whether an event failed because the time of its batch was over. An answer, or the end of the event's
+// own time, is an error of the event.
+func (b *batch) cutShort(err error) bool {
+	_, answer := errors.AsType[*egress.StatusError](err)
+	return b.cut != nil && !answer &&
+		(errors.Is(err, b.cut) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
 // settle records a batch, and reports whether more may follow at once.
@@ -323,7 +332,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		}
 	}
 	stopped, throttled := ctx.Err() != nil, errors.Is(failure, event.ErrThrottled)
-	if stopped || throttled || progress && (b.cut || errors.Is(failure, event.ErrBlocked)) {
+	if stopped || throttled || progress && (b.cut != nil || errors.Is(failure, event.ErrBlocked)) {
 		failure = nil // the next batch has what is left
 	}
 	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) (err error) {
@@ -340,7 +349,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	if err != nil {
 		b.decideAgain()
 	}
-	s.resize(b, open, throttled)
+	s.resize(b, open, progress, throttled)
 	if err != nil || failure != nil {
 		return false, errors.Join(err, failure)
 	}
@@ -376,13 +385,14 @@ func (s *sender) keep(ctx context.Context, tx *sqlx.Tx, got []event.Event) error
 }
 
 // resize chooses the size of the next batch by the time of this one. A throttled one says nothing about the size: many
-// events in a batch are few messages.
-func (s *sender) resize(b *batch, open, throttled bool) {
+// events in a batch are few messages. While the destination accepts nothing, the batch grows: an event that it accepts
+// may follow many that it does not accept.
+func (s *sender) resize(b *batch, open, progress, throttled bool) {
 	switch {
 	case throttled:
-	case b.cut:
+	case b.cut != nil:
 		s.size = max(1, len(b.page)/2)
-	case !open && b.took < quick && len(b.page) == s.size:
+	case open && !progress, !open && b.took < quick && len(b.page) == s.size:
 		s.size = min(mostSize, 2*s.size)
 	}
 }

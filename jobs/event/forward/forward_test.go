@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -562,6 +565,98 @@ func TestAnEventThatOthersGoPastIsRefused(t *testing.T) {
 	})
 	w.want("beside another one", w.refused(), "a1:1 a2:0")
 	w.want("received", w.receiver.received(), "b1")
+}
+
+// webhook lets the destination be a webhook, with the status of the answer to each event. got returns the ids of those
+// that it has accepted, in their order.
+func (w *world) webhook(status func(req *http.Request, id string) int) (got func() []string) {
+	w.t.Helper()
+	var mu sync.Mutex
+	var accepted []string
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, req *http.Request) {
+		if _, err := io.Copy(io.Discard, req.Body); err != nil { // then the end of the connection ends the request
+			w.t.Error(err)
+		}
+		id := req.Header.Get("webhook-id")
+		answer := status(req, id)
+		to.WriteHeader(answer)
+		if answer == http.StatusOK {
+			mu.Lock()
+			defer mu.Unlock()
+			accepted = append(accepted, id)
+		}
+	}))
+	w.t.Cleanup(server.Close)
+	publisher, err := event.Open(w.t.Context(), server.URL, event.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = publisher.Close() })
+	w.cfg.Destinations[0].Publisher = publisher
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(accepted)
+	}
+}
+
+// As the runs that cron starts, each a process that tries once.
+func TestManyEventsThatAWebhookDoesNotAcceptHoldBackNoOther(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]int{"more than a webhook tries": 60, "more than the first page": 300} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, forward.Config{})
+			got := w.webhook(func(_ *http.Request, id string) int {
+				if strings.HasPrefix(id, "bad") {
+					return http.StatusNotFound
+				}
+				return http.StatusOK
+			})
+			var ids []string
+			for n := range bad {
+				ids = append(ids, fmt.Sprintf("bad%d-%d", n, n))
+			}
+			for n := range 30 {
+				ids = append(ids, fmt.Sprintf("good%d-%d", n, n))
+			}
+			w.publish(ids...)
+			await.True(t, "the other events to be accepted", func() bool {
+				w.forward()
+				ids := got()
+				slices.Sort(ids)
+				return len(slices.Compact(ids)) == 30
+			})
+			if !strings.HasPrefix(w.refused(), "bad") {
+				t.Errorf("no event is refused: %q", w.refused())
+			}
+		})
+	}
+}
+
+// Else each process would send again what follows the event.
+func TestAnEventThatOthersGoPastInABatchThatIsCutShortIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{Lease: 3 * time.Second})
+	got := w.webhook(func(req *http.Request, id string) int {
+		switch id {
+		case "a1":
+			return http.StatusNotFound
+		case "c1":
+			time.Sleep(time.Second)
+		case "c2": // the batch has less time left than an event gets
+			<-req.Context().Done()
+		}
+		return http.StatusOK
+	})
+	w.publish("a1", "b1", "c1", "c2")
+	await.True(t, "the event to be refused", func() bool {
+		w.forward()
+		return strings.HasPrefix(w.refused(), "a1:1")
+	})
+	if ids := got(); ids[0] != "b1" || slices.Contains(ids[1:], "b1") {
+		t.Errorf("the webhook has got %v", ids)
+	}
 }
 
 func TestADaemonSendsAnEventSoonAndTriesADestinationAgain(t *testing.T) {

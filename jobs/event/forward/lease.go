@@ -40,9 +40,10 @@ func (s *sender) look(ctx context.Context) (w waits, err error) {
 // hold takes or renews the lease, and reads the position of the consumer.
 func (s *sender) hold(ctx context.Context) error {
 	before := monotonic()
+	var failing bool
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pg.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
-			Scan(&s.at.Mark, &s.at.Number)
+			Scan(&s.at.Mark, &s.at.Number, &failing)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		s.held = false
@@ -53,6 +54,9 @@ func (s *sender) hold(ctx context.Context) error {
 	}
 	if !s.held {
 		clear(s.done)
+		if failing { // a process may try once, as resize does after several tries
+			s.size = mostSize
+		}
 	}
 	s.held, s.heldAt = true, before
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -68,7 +69,9 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	sent := false
 	var down error // why the rest is not sent
 	var failed failures
-	for _, u := range p.units(messages, errs) {
+	units := p.units(messages, errs)
+	for n := 0; n < len(units); n++ {
+		u := units[n]
 		if down == nil && !u.ends {
 			down = p.wait(ctx)
 		}
@@ -88,8 +91,10 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 		case errors.Is(err, event.ErrRefused):
 			fail(errs, u, err)
 		default:
-			if failed.add(errs, u, err) {
+			if failed.add(errs, u, err, sent) {
 				down = err
+			} else if !sent && len(failed) == mostFailures {
+				n += skip(errs, units[n+1:], err)
 			}
 		}
 	}
@@ -102,8 +107,21 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	return event.Partial(errs)
 }
 
-// mostFailures is how many messages in a row a service may answer with an error before it is down.
+// mostFailures is how many messages in a row a service may answer with an error before it is down. If it has taken none,
+// the messages may be the cause: then as many others follow.
 const mostFailures = 3
+
+// skip leaves out units, so that the next one is one of the rest at random. It returns how many. Later events of their
+// subjects wait behind them.
+func skip(errs []error, rest []unit, err error) (n int) {
+	if len(rest) > 0 {
+		n = rand.IntN(len(rest))
+	}
+	for _, u := range rest[:n] {
+		fail(errs, u, fmt.Errorf("%w: %w", event.ErrNotSent, err))
+	}
+	return n
+}
 
 // answered is the error of a service that has answered. The message alone may be the cause, or the service.
 type answered struct{ error }
@@ -118,13 +136,13 @@ type failure struct {
 	err, unsent error
 }
 
-// add notes that a unit has failed, and reports whether the service is down.
-func (f *failures) add(errs []error, u unit, err error) (down bool) {
+// add notes that a unit has failed, and reports whether the service is down. sent says that it has taken a message.
+func (f *failures) add(errs []error, u unit, err error, sent bool) (down bool) {
 	unsent := fmt.Errorf("%w: %w", event.ErrNotSent, err)
 	fail(errs, u, unsent)
 	*f = append(*f, failure{unit: u, err: err, unsent: unsent})
 	_, is := errors.AsType[answered](err)
-	return !is || len(*f) >= mostFailures
+	return !is || len(*f) >= 2*mostFailures || sent && len(*f) >= mostFailures
 }
 
 // blame makes each failure one of its message, because the service has taken a later one.

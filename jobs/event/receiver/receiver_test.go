@@ -254,6 +254,32 @@ func TestAMessageThatAServiceAnswersWithAnErrorHoldsBackNoOther(t *testing.T) {
 	}
 }
 
+func TestManyMessagesThatAServiceAnswersWithAnErrorHoldBackNoOther(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, func(_, body string) (int, string) {
+		if strings.Contains(body, "poison") {
+			return http.StatusInternalServerError, ""
+		}
+		return http.StatusOK, "ok"
+	})
+	to := open(t, "slack+http://"+web.Host()+"/x", loopback)
+	lines := []string{"1 a poison", "2 b poison", "3 c poison", "4 d poison", "5 e poison", "6 e behind", "7 f one", "8 g two"}
+	var errs []error
+	await.True(t, "another message to be sent", func() bool {
+		p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: to, PerMinute: 1000})
+		errs = event.Errors(p.Publish(t.Context(), events(lines...)), len(lines))
+		return errs[6] == nil || errs[7] == nil
+	})
+	for i := range 3 {
+		if errs[i] == nil || errors.Is(errs[i], event.ErrNotSent) {
+			t.Errorf("message %d is not refused: %v", i+1, errs[i])
+		}
+	}
+	if !errors.Is(errs[5], event.ErrNotSent) {
+		t.Errorf("a message behind one that was not sent: %v", errs[5])
+	}
+}
+
 func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	t.Parallel()
 	server := receivertest.NewSMTP(t)

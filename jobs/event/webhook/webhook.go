@@ -9,8 +9,9 @@
 //
 // Up to 16 events are under way at once, those of one subject one after the other. When 16 have
 // failed in a row, each after all its tries, the receiver is taken to be down and the rest of the
-// batch is not sent. An event that it refuses for what is in it (400, 413, 415 and 422) does not
-// count for that.
+// batch is not sent. If it has accepted nothing until then, the events may be the cause. So events of
+// the rest are tried in random order, until 16 have failed again. An event that it refuses for what
+// is in it (400, 413, 415 and 422) does not count for that.
 package webhook
 
 import (
@@ -18,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -60,17 +62,33 @@ func (p *publisher) Close() error {
 func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	b := batch{publisher: p, most: share(ctx)}
 	errs := make([]error, len(events))
-	waiting := queues(events)
+	chains := event.BySubject(events)
+	b.send(ctx, events, chains, errs)
+	if b.failed.Load() >= maxFailed && !slices.Contains(errs, nil) {
+		chains = slices.DeleteFunc(chains, func(chain []int) bool { return !errors.Is(errs[chain[0]], errDown) })
+		rand.Shuffle(len(chains), func(i, j int) { chains[i], chains[j] = chains[j], chains[i] })
+		b.failed.Store(0)
+		b.send(ctx, events, chains, errs)
+	}
+	return event.Partial(errs)
+}
+
+// send posts the events of each chain in order, and those of different chains concurrently.
+func (b *batch) send(ctx context.Context, events []event.Event, chains [][]int, errs []error) {
+	waiting := make(chan []int, len(chains))
+	for _, chain := range chains {
+		waiting <- chain
+	}
+	close(waiting)
 	var wg sync.WaitGroup
-	for range min(egress.DefaultConcurrency, len(waiting)) {
+	for range min(egress.DefaultConcurrency, len(chains)) {
 		wg.Go(func() {
-			for queue := range waiting {
-				event.InOrder(queue, errs, func(i int) error { return b.post(ctx, events[i]) })
+			for chain := range waiting {
+				event.InOrder(chain, errs, func(i int) error { return b.post(ctx, events[i]) })
 			}
 		})
 	}
 	wg.Wait()
-	return event.Partial(errs)
 }
 
 // batch is a call of Publish.
@@ -88,16 +106,6 @@ func share(ctx context.Context) time.Duration {
 		return 0
 	}
 	return max(time.Millisecond, time.Until(end)*3/4)
-}
-
-// queues yields the indexes of the events of each subject, in order; see event.BySubject.
-func queues(events []event.Event) chan []int {
-	all := make(chan []int, len(events))
-	for _, queue := range event.BySubject(events) {
-		all <- queue
-	}
-	close(all)
-	return all
 }
 
 // maxFailed is how many events in a row may fail before the rest of a batch is given up: as many as

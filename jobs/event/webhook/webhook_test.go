@@ -302,7 +302,7 @@ func TestAReceiverThatIsDownIsLeftAlone(t *testing.T) {
 	if slices.Contains(errs, nil) {
 		t.Error("an event is told to be published")
 	}
-	if !strings.Contains(errs[999].Error(), "not sent: the 16 events before it failed") || r.requests < 16 || r.requests > 31 {
+	if !strings.Contains(errs[999].Error(), "not sent: the 16 events before it failed") || r.requests < 32 || r.requests > 62 {
 		t.Errorf("%d requests, the last: %v", r.requests, errs[999])
 	}
 	if status, ok := errors.AsType[*egress.StatusError](err); !ok || status.Status != http.StatusForbidden {
