@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,26 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(pgtest.Main(m))
+}
+
+// ends finds a command line that ends units of systemd, with its options and units.
+var ends = regexp.MustCompile("systemctl (?:disable|stop)((?: +[\\w.@-]+)+)")
+
+// systemctl returns at the first unit that is not installed, and then ends none.
+func TestNoPageEndsTwoUnitsInOneLine(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range pages(t) {
+		for _, m := range ends.FindAllStringSubmatch(readPage(t, page), -1) {
+			units := slices.DeleteFunc(strings.Fields(m[1]), func(word string) bool { return strings.HasPrefix(word, "-") })
+			if found++; len(units) > 1 {
+				t.Errorf("%s: %q names %q", page, m[0], units)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page ends a unit")
+	}
 }
 
 // destroys finds a command line whose failure leaves an empty crontab, or an empty file of the machine.

@@ -12,6 +12,7 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -94,7 +95,11 @@ func judge(path string, info fs.FileInfo, uid int) error {
 	var why, do []string
 	if owner != uid && owner != 0 {
 		why = append(why, fmt.Sprintf("%s belongs to %s, and %s runs this", file, userName(owner), userName(uid)))
-		do = append(do, chown+strconv.Itoa(uid)+" "+spoken.Word(path))
+		mend := chown + strconv.Itoa(uid) + " " + spoken.Word(path)
+		if of, err := user.LookupId(strconv.Itoa(owner)); err == nil && uid == 0 && info.Mode()&^0o666 == 0 {
+			mend = cmp.Or(WithRoot(of, path), mend)
+		}
+		do = append(do, mend)
 	}
 	writers := ""
 	switch groupWrites := perm&0o020 != 0 && group != owner; {
@@ -111,6 +116,25 @@ func judge(path string, info fs.FileInfo, uid int) error {
 		return nil
 	}
 	return &Error{Path: path, Why: strings.Join(why, ", and "), Do: strings.Join(do, " && ")}
+}
+
+// WithRoot returns the command that makes both root and a user read and trust a file. It is empty if the user has no
+// private group: other users would then read the file, too.
+func WithRoot(u *user.User, path string) string {
+	group := PrivateGroup(u)
+	if group == "" {
+		return ""
+	}
+	return fmt.Sprintf("chown root:%s %s && chmod 0640 %[2]s", group, spoken.Word(path))
+}
+
+// PrivateGroup returns the name of the group of a user if it has the user's number or name, otherwise none.
+func PrivateGroup(u *user.User) string {
+	group, err := user.LookupGroupId(u.Gid)
+	if err != nil || u.Gid != u.Uid && group.Name != u.Username {
+		return ""
+	}
+	return group.Name
 }
 
 func userName(uid int) string {

@@ -137,10 +137,14 @@ func Private(f *factory.Factory) bool {
 
 // Address returns the URL of the database, and starts the private one. Only a command with a
 // terminal does so: a command that cron or a service manager runs without a database.url was meant
-// for another database.
+// for another database, as was one whose configuration file was skipped.
 func Address(ctx context.Context, f *factory.Factory) (string, error) {
 	if err := f.Store().Err; err != nil {
 		return "", err
+	}
+	if skipped := f.Loaded().Skipped; f.Config().Database.URL.Reveal() == "" && len(skipped) > 0 {
+		return "", exit.Usagef("no database.url is set, and configuration file %s, which may have it, was skipped: %s. "+
+			"If its content is right, run: %s", skipped[0].File, skipped[0].Why, skipped[0].Do)
 	}
 	if f.Config().Database.URL.Reveal() == "" && !output.IsTerminal(os.Stdin) && !output.IsTerminal(os.Stderr) {
 		return "", exit.Usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"github.com/prescient-go/prescient/internal/trust"
 )
 
 // Refusal says why a user cannot read a file, and what to do about it.
@@ -39,8 +42,8 @@ func CheckAccess(name, file string) *Refusal {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Refusal{
-			file + " does not exist",
-			fmt.Sprintf("write it elsewhere, and install it: install -o %s -m 0600 %s %s", name, filepath.Base(file), file),
+			file + " does not exist", fmt.Sprintf("write it elsewhere, and install it: %s%s %s %s",
+				making(filepath.Dir(file)), installing(u), filepath.Base(file), file),
 		}
 	}
 	if err != nil {
@@ -60,10 +63,28 @@ func CheckAccess(name, file string) *Refusal {
 	if may(u.Uid, groups, info, 4) {
 		return nil
 	}
+	mend := cmp.Or(trust.WithRoot(u, file), fmt.Sprintf("chown %s %s && chmod 0600 %[2]s", name, file))
 	return &Refusal{
 		fmt.Sprintf("user %s cannot read %s (%s)", name, file, info.Mode()),
-		fmt.Sprintf("chown %s %s && chmod 0600 %[2]s  -- or put it there with install -o %[1]s -m 0600", name, file),
+		mend + "  -- or put it there with " + installing(u),
 	}
+}
+
+// making returns a command that makes a directory, and what joins the next one to it. It is empty if there is one.
+func making(dir string) string {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "install -d -m 0755 " + dir + " && "
+	}
+	return ""
+}
+
+// installing begins the command that puts a file in a place where the user reads and trusts it, and root as well if the
+// user has a private group.
+func installing(u *user.User) string {
+	if group := trust.PrivateGroup(u); group != "" {
+		return "install -o root -g " + group + " -m 0640"
+	}
+	return "install -o " + u.Username + " -m 0600"
 }
 
 // may reports whether the mode of a file gives a right (4: read, 1: enter) to a user with groups.

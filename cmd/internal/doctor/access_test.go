@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prescient-go/prescient/internal/trust"
 )
 
 func TestAUserWhoCannotReadAFileIsFound(t *testing.T) {
@@ -23,16 +25,22 @@ func TestAUserWhoCannotReadAFileIsFound(t *testing.T) {
 	if me, err := user.Current(); err != nil || me.Username == other {
 		t.Skip("no other user is known:", err)
 	}
+	u, err := user.Lookup(other)
+	if err != nil || trust.PrivateGroup(u) == "" {
+		t.Skip("there is no such user with a private group:", err)
+	}
+	group := trust.PrivateGroup(u)
 	for _, test := range []struct {
 		name, file   string
 		dirMode      os.FileMode
 		fileMode     os.FileMode
 		what, remedy string
 	}{
-		{other, file, 0o755, 0o600, "user nobody cannot read " + file + " (-rw-------)", "chown nobody " + file},
+		{other, file, 0o755, 0o600, "user nobody cannot read " + file + " (-rw-------)", "chown root:" + group + " " + file + " && chmod 0640 " + file},
 		{other, file, 0o700, 0o644, "because it may not enter " + dir, "chmod o+x " + dir},
 		{other, file, 0o755, 0o644, "", ""},
-		{other, file + ".new", 0o755, 0o644, "does not exist", "install -o nobody -m 0600 prescient.yaml.new " + file + ".new"},
+		{other, file + ".new", 0o755, 0o644, "does not exist", ": install -o root -g " + group + " -m 0640 prescient.yaml.new " + file + ".new"},
+		{other, dir + "/new/prescient.yaml", 0o755, 0o644, "does not exist", "install -d -m 0755 " + dir + "/new && install -o root"},
 		{"no_such_user", file, 0o755, 0o644, "there is no user no_such_user", "useradd"},
 		{"root", file, 0o700, 0o600, "", ""},
 	} {
