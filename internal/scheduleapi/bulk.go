@@ -92,17 +92,35 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	}}
 	failed := b.readAll()
 	if err := b.flush(); err != nil {
-		return nil, err
+		failed = err // the client sends the changes again that cannot be read
 	}
 	if failed != nil {
-		p := ProblemOf(failed)
-		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail,
-			b.result.Done, b.result.Failed)
-		return nil, errors.Join(p, failed) // the latter for the log
+		return nil, b.explain(failed)
 	}
 	b.keepFirst()
 	return b.result, nil
 }
+
+// explain says what was made before a request failed, because the client would otherwise not know it.
+func (b *bulk) explain(failed error) error {
+	p := ProblemOf(failed)
+	if first, ok := errors.AsType[*unmadeError](failed); ok {
+		p.Detail = fmt.Sprintf("%s; of the changes so far %d were made and %d failed. Send change %d and those after it again",
+			p.Detail, b.result.Done, b.result.Failed, first.index)
+	} else {
+		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail,
+			b.result.Done, b.result.Failed)
+	}
+	return errors.Join(p, failed) // the latter for the log
+}
+
+// unmadeError is a failure of the server to make changes. Those before index are made or failed.
+type unmadeError struct {
+	index int64
+	error
+}
+
+func (e *unmadeError) Unwrap() error { return e.error }
 
 // monotonic is for deadlines of connections.
 var monotonic = time.Now //nolint:forbidigo // measures
@@ -200,9 +218,12 @@ func (b *bulk) make(changes []waiting) error {
 	switch {
 	case err == nil:
 		b.result.Done += int64(len(changes))
+		for _, c := range changes {
+			b.logChange(b.r, c.Action, c.Spec.ID, 0)
+		}
 		return nil
 	case ProblemOf(err).Status >= http.StatusInternalServerError:
-		return err
+		return &unmadeError{changes[0].index, err}
 	case len(changes) == 1:
 		b.fail(changes[0].index, changes[0].Spec.ID, err)
 		return nil

@@ -29,7 +29,7 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+	s, err := a.changed(r, schedule.Update, func(tx jobs.DB) (schedule.Schedule, error) {
 		return a.Store.Edit(r.Context(), tx, id, version, func(was schedule.Spec) (schedule.Spec, error) {
 			merged, err := patched(newBody(was), changes)
 			if err == nil {

@@ -3,10 +3,12 @@ package scheduleapi
 import (
 	"cmp"
 	_ "embed"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"sync"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -24,6 +26,8 @@ type Config struct {
 	MaxBody int64
 	// MaxBulk limits the body of POST /schedule-changes, in bytes. Defaults to 1 GiB.
 	MaxBulk int64
+	// Logger gets a line for each change of a schedule. Defaults to slog.Default().
+	Logger *slog.Logger
 }
 
 const (
@@ -46,6 +50,7 @@ var (
 // Routes returns all operations on schedules.
 func (c Config) Routes() []web.Route {
 	c.MaxBody, c.MaxBulk = cmp.Or(c.MaxBody, MaxBody), cmp.Or(c.MaxBulk, defaultMaxBulk)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	a := &api{c}
 	const one = "/schedules/{id}"
 	of := []string{"If-Match"}
@@ -86,11 +91,13 @@ func (c Config) Routes() []web.Route {
 			Replies: []web.Reply{{Status: http.StatusNoContent, Says: "The schedule was deleted."}, otherVersion},
 		},
 		{
-			Method: http.MethodPost, Path: one + "/pause", ID: "pause-schedule", Handle: a.change((*schedule.Store).Pause),
+			Method: http.MethodPost, Path: one + "/pause", ID: "pause-schedule",
+			Handle:  a.change(pause, (*schedule.Store).Pause),
 			Summary: "Stop the events of a schedule until it is resumed", Headers: of, Replies: afterChange,
 		},
 		{
-			Method: http.MethodPost, Path: one + "/resume", ID: "resume-schedule", Handle: a.change((*schedule.Store).Resume),
+			Method: http.MethodPost, Path: one + "/resume", ID: "resume-schedule",
+			Handle:  a.change(resume, (*schedule.Store).Resume),
 			Summary: "End a pause. The next instant is the first one after now", Headers: of, Replies: afterChange,
 		},
 		{
@@ -99,8 +106,8 @@ func (c Config) Routes() []web.Route {
 			Summary: "Create, update and delete many schedules",
 			Description: "The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to " +
 				"1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the " +
-				"others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list " +
-				"cannot be read, the problem says how many changes were made.",
+				"others in further requests. A wrong change fails alone, and the answer lists it. If the server " +
+				"cannot read or make the rest of the list, the problem says how many changes were made.",
 			Body: bulkRequest{}, Replies: web.OK("Every change was made, or failed.", bulkResult{}),
 		},
 		{
@@ -187,25 +194,51 @@ func Document(base string, comments map[string]string) (web.Object, map[string]s
 	}.Document(append(Config{}.Routes(), web.Describe(nil)))
 }
 
-// changed is changing for a function that returns the changed schedule.
+// changed is changing for a function that returns the changed schedule. It logs the change.
 func (a *api) changed(
-	r *http.Request, fn func(tx jobs.DB) (schedule.Schedule, error),
+	r *http.Request, action schedule.Action, fn func(tx jobs.DB) (schedule.Schedule, error),
 ) (s schedule.Schedule, err error) {
 	err = a.changing(r, func(tx jobs.DB) error {
 		s, err = fn(tx)
 		return err
 	})
+	if err == nil {
+		a.logChange(r, action, s.ID, s.Version)
+	}
 	return s, err
 }
 
-// changing calls fn with a transaction whose actor is the sender of a request.
+// The changes that package schedule has no Action for.
+const (
+	pause  schedule.Action = "pause"
+	resume schedule.Action = "resume"
+)
+
+// logChange logs who has changed a schedule. A change of its content or of a paused schedule leaves no other trace of
+// the sender: no waiting row has it. version is the new one, or the one that was deleted; 0: unknown.
+func (a *api) logChange(r *http.Request, action schedule.Action, id string, version int) {
+	line := []any{"schedule", id, "change", string(action), "actor", web.Sender(r).String()}
+	if version > 0 {
+		line = append(line, "version", version)
+	}
+	a.Logger.InfoContext(r.Context(), "schedule changed", line...)
+}
+
+// changing calls fn with a transaction whose actor is the sender of a request. It repeats the transaction after a
+// deadlock, so fn must be repeatable.
 func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
-	return tx.In(r.Context(), a.DB, func(tx tx.DB) error {
-		if err := jobs.SetActor(r.Context(), tx.(jobs.Tx), web.Sender(r).String()); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	once := func() error {
+		return tx.In(r.Context(), a.DB, func(tx tx.DB) error {
+			if err := jobs.SetActor(r.Context(), tx.(jobs.Tx), web.Sender(r).String()); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+	}
+	if tx.Is(a.DB) { // only its owner can repeat it
+		return once()
+	}
+	return pg.Retry(once)
 }
 
 // Statuses are the HTTP statuses of the errors of the Store.

@@ -47,7 +47,7 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := web.Decode(r, &b); err != nil {
 		return nil, err
 	}
-	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+	s, err := a.changed(r, schedule.Create, func(tx jobs.DB) (schedule.Schedule, error) {
 		return a.Store.Create(r.Context(), tx, b.spec())
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 	if b.ID, err = sameID(b.ID, id); err != nil {
 		return nil, err
 	}
-	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+	s, err := a.changed(r, schedule.Update, func(tx jobs.DB) (schedule.Schedule, error) {
 		return a.Store.Update(r.Context(), tx, b.spec(), version)
 	})
 	if err != nil {
@@ -104,11 +104,13 @@ func sameID(given, id string) (string, error) {
 
 func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	err = a.changing(r, func(tx jobs.DB) error { return a.Store.Delete(r.Context(), tx, id, version) })
 	if err == nil {
-		err = a.changing(r, func(tx jobs.DB) error {
-			return a.Store.Delete(r.Context(), tx,
-				r.PathValue("id"), version)
-		})
+		a.logChange(r, schedule.Delete, id, version)
 	}
 	return nil, err
 }
@@ -116,13 +118,13 @@ func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 type changeFunc func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule,
 	error)
 
-func (a *api) change(change changeFunc) web.Handler {
+func (a *api) change(action schedule.Action, change changeFunc) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		version, err := ifMatch(r)
 		if err != nil {
 			return nil, err
 		}
-		s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+		s, err := a.changed(r, action, func(tx jobs.DB) (schedule.Schedule, error) {
 			return change(a.Store, r.Context(), tx, r.PathValue("id"), version)
 		})
 		if err != nil {

@@ -73,6 +73,9 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 	case errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded):
 		return NewProblem(http.StatusServiceUnavailable, ErrLate.Error())
 	}
+	if pg.IsRetryable(err) || pg.IsLockTimeout(err) {
+		return NewProblem(http.StatusServiceUnavailable, "another transaction was in the way: try again")
+	}
 	if pg.IsTransient(err) {
 		return NewProblem(http.StatusServiceUnavailable, "the database is not there; try again")
 	}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // result is what became of a bulk request: how many, and the index, id and status of those that
@@ -75,8 +77,44 @@ func TestManyChangesAreMadeAndWhatIsWrongFailsAlone(t *testing.T) {
 			t.Errorf("left %s\nwant %s", got, step.ids)
 		}
 	}
-	if w.log.Len() > 0 {
-		t.Errorf("logged: %s", w.log)
+	w.logsNoError()
+}
+
+func TestWhatWasMadeBeforeTheServerFailedIsCounted(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	// 1000 changes are made together, so those of the second transaction begin at 1000.
+	for name, test := range map[string]struct {
+		broken int    // the id of the schedule that is broken
+		wrong  []int  // those that the server refuses, so that it divides the others
+		rest   string // what follows the changes
+		detail string
+		made   int
+	}{
+		"in the first transaction": {700, nil, "]}", "of the changes so far 0 were made and 0 failed. Send change 0 and those after it again", 0},
+		"in the last transaction":  {1100, nil, "]}", "of the changes so far 1000 were made and 0 failed. Send change 1000 and those after it again", 1000},
+		"in a half":                {1199, []int{1000}, "]}", "of the changes so far 1099 were made and 1 failed. Send change 1100 and those after it again", 1099},
+		"and the rest is broken":   {1100, nil, ",", "of the changes so far 1000 were made and 0 failed. Send change 1000 and those after it again", 1000},
+	} {
+		w := setup(t)
+		w.db.MustExecContext(t.Context(), fmt.Sprintf(`
+			create function fail() returns trigger language plpgsql as $$ begin raise exception 'broken'; end $$;
+			create trigger fail before insert on prescient.schedule for each row when (new.id = 's%06d') execute function fail()`, test.broken))
+		var changes []string
+		for i := range 1200 {
+			crontab := "@daily"
+			if slices.Contains(test.wrong, i) {
+				crontab = "often"
+			}
+			changes = append(changes, fmt.Sprintf(`{"action": "create", "schedule": {"id": "s%06d", "crontab": %q}}`, i, crontab))
+		}
+		v := w.want(500, "POST", "/schedule-changes", `{"changes": [`+strings.Join(changes, ",")+test.rest)
+		if detail, _ := v["detail"].(string); !strings.Contains(detail, test.detail) {
+			t.Errorf("%s: %q, want %q", name, detail, test.detail)
+		}
+		if n := w.count(); n != test.made {
+			t.Errorf("%s: %d were made, want %d", name, n, test.made)
+		}
 	}
 }
 

@@ -18,8 +18,9 @@ type Config struct {
 	// DB is the pool for the calls of the Store.
 	DB jobs.DB
 	// Tokens are the bearer tokens of clients that may change schedules, each of at least 16
-	// characters. A name and a colon may precede a token: ops:0123456789abcdef. [jobs.SetActor]
-	// records a change with the name, by default "operator", and the address of the client.
+	// characters. A name and a colon may precede a token: ops:0123456789abcdef. The log has each
+	// change with the name, by default "operator", and the address of the client. [jobs.SetActor]
+	// records them with the waiting row, if the change touches it.
 	Tokens []string
 	// ReadTokens are the tokens of clients that may only read.
 	ReadTokens []string
@@ -31,7 +32,7 @@ type Config struct {
 	MaxBody int64
 	// MaxBulk limits the body of POST /schedule-changes, in bytes. Defaults to 1 GiB.
 	MaxBulk int64
-	// Logger gets the errors that clients do not see. Defaults to slog.Default().
+	// Logger gets the errors that clients do not see, and a line for each change. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -48,6 +49,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	routes := scheduleapi.Config{
 		Store: cfg.Store, DB: cfg.DB, Base: cfg.Base, MaxBody: cfg.MaxBody, MaxBulk: cfg.MaxBulk,
+		Logger: cfg.Logger,
 	}.Routes()
 	return api.Handler("", cmp.Or(cfg.MaxBody, scheduleapi.MaxBody), append(routes, web.Describe(func() web.Object {
 		doc, _ := scheduleapi.Document(cfg.Base, scheduleapi.Comments())

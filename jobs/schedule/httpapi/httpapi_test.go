@@ -303,8 +303,16 @@ func TestMistakesAreProblems(t *testing.T) {
 	if fields != "id crontab misfire " {
 		t.Errorf("errors of %s", fields)
 	}
-	if w.log.Len() > 0 {
-		t.Errorf("logged: %s", w.log)
+	w.logsNoError()
+}
+
+// logsNoError expects that the log has nothing but the changes.
+func (w *world) logsNoError() {
+	w.t.Helper()
+	for line := range strings.Lines(w.log.String()) {
+		if !strings.Contains(line, ` level=INFO msg="schedule changed" `) {
+			w.t.Errorf("logged: %s", line)
+		}
 	}
 }
 
@@ -323,6 +331,59 @@ func TestWhatTheDatabaseSaysIsLoggedAndNotTold(t *testing.T) {
 	v := w.want(500, "GET", "/schedules", "")
 	if strings.Contains(v["detail"].(string), "closed") || !strings.Contains(w.log.String(), "closed") {
 		t.Errorf("told %v, logged %s", v["detail"], w.log)
+	}
+}
+
+// interrupt makes the server end transactions that write the schedule with this id, as in a deadlock. when compares
+// the number of the try.
+func (w *world) interrupt(id, when string) {
+	w.t.Helper()
+	w.db.MustExecContext(w.t.Context(), `
+		create sequence tries;
+		create function deadlock() returns trigger language plpgsql as $$
+		begin
+			if nextval('tries') `+when+` then
+				raise exception 'interrupted' using errcode = 'deadlock_detected';
+			end if;
+			return new;
+		end $$;
+		create trigger deadlock before insert or update on prescient.schedule
+		for each row when (new.id = '`+id+`') execute function deadlock()`)
+}
+
+func TestATransactionThatTheServerInterruptsIsRepeated(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	for _, test := range []struct {
+		status             int
+		method, path, body string
+	}{
+		{201, "POST", "/schedules", `{"id": "a", "crontab": "@daily"}`},
+		{200, "PATCH", "/schedules/a", `{"crontab": "@hourly"}`},
+		{200, "POST", "/schedules/a/pause", ``},
+		{200, "POST", "/schedule-changes", `{"changes": [{"action": "create", "schedule": {"id": "a", "crontab": "@daily"}}]}`},
+	} {
+		w := setup(t)
+		if test.status == 200 && test.path != "/schedule-changes" {
+			w.want(201, "POST", "/schedules", `{"id": "a", "crontab": "@daily"}`)
+		}
+		w.interrupt("a", "= 1")
+		v := w.want(test.status, test.method, test.path, test.body)
+		if test.path == "/schedule-changes" && v["done"] != 1.0 {
+			t.Errorf("%v", v)
+		}
+		w.logsNoError()
+	}
+}
+
+func TestWhoIsInterruptedAgainAndAgainIsToldToTryAgain(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	w := setup(t)
+	w.interrupt("a", "> 0")
+	answer := w.call("POST", "/schedules", `{"id": "a", "crontab": "@daily"}`)
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" || !strings.Contains(answer.Body.String(), "try again") {
+		t.Errorf("%d %v %s", answer.Code, answer.Header(), answer.Body)
 	}
 }
 

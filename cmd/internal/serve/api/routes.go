@@ -167,7 +167,7 @@ func (a *api) routes() []web.Route {
 
 // schedules are the routes of schedules. They read what the database has now, within the limit of statements.
 func (a *api) schedules() []web.Route {
-	routes := scheduleapi.Config{Store: a.Schedules, DB: a.DB, Base: a.Base + Prefix}.Routes()
+	routes := scheduleapi.Config{Store: a.Schedules, DB: a.DB, Base: a.Base + Prefix, Logger: a.Logger}.Routes()
 	for i, route := range routes {
 		if route.Method != http.MethodGet {
 			continue
