@@ -319,19 +319,24 @@ func TestPlainSQLRecordsARequestOnARowThatIsDue(t *testing.T) {
 }
 
 // A variable of an application may be null by mistake.
-func TestCancelByANullCancelsNothing(t *testing.T) {
+func TestCancelByANullIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, `select prescient.enqueue(job, 'order', '1', item_key => item, check_at => '2030-03-01') from unnest('{remind,alert}'::text[]) as job, unnest('{"",a}'::text[]) as item`)
-	for _, call := range []string{
-		"cancel(null, 'order', '1')",
-		"cancel('remind', null, '1')",
-		"cancel('remind', 'order', null)",
-		"cancel('remind', 'order', '1', null)",
+	for call, null := range map[string]string{
+		"cancel(null, 'order', '1')":            "job_exec",
+		"cancel('remind', null, '1')":           "entity_name",
+		"cancel('remind', 'order', null)":       "entity_key",
+		"cancel('remind', 'order', null, null)": "entity_key",
+		"cancel_entity(null, '1')":              "entity_name",
+		"cancel_entity('order', null)":          "entity_key",
 	} {
-		if get[bool](t, db, "select prescient."+call) {
-			t.Errorf("%s says that a check was cancelled", call)
+		if e := refused(t, db, pqerror.NullValueNotAllowed, "select prescient."+call); e.Message != null+" is null" {
+			t.Errorf("%s: %s", call, e.Message)
 		}
+	}
+	if get[bool](t, db, "select prescient.cancel('remind', 'order', '1', null)") {
+		t.Error("an anonymous check was cancelled by a key")
 	}
 	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 4 {
 		t.Errorf("%d of 4 checks wait", n)

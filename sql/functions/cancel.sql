@@ -1,4 +1,5 @@
--- Ends a waiting check by its key. Returns whether there was one. A key with a null in it finds no check.
+-- Ends a waiting check by its key. Returns whether there was one. A null item_key finds no check, because anonymous
+-- checks have no key. Another null is an error, as in enqueue: it is a mistake of the caller.
 create or replace function prescient.cancel(job_exec text, entity_name text, entity_key text, item_key text default '')
 returns boolean
 language sql
@@ -9,7 +10,7 @@ as $$
     select case
         when (job_exec, entity_name, entity_key, item_key) is not null
             then prescient.end_check('cancelled', entity_name, entity_key, job_exec, item_key)
-        else false
+        else prescient.require_given(job_exec, entity_name, entity_key, timestamptz 'epoch', null, null) is null -- false
     end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;

@@ -1,6 +1,7 @@
 -- Fails for arguments with which a request cannot become a row, and names the argument: a null, a max_wait that does
 -- not fit, and an instant more than 100 years ahead, which is a mistake. The columns of a rule's table are no mistake.
--- Called by enqueue_slowly, push_back and reschedule, and by enqueue_many for the instant alone.
+-- Called by enqueue_slowly, push_back and reschedule, by enqueue_many for the instant alone, and by cancel and
+-- cancel_entity for the key alone.
 create or replace function prescient.require_given(
     job_exec    text,
     entity_name text,
