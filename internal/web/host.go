@@ -36,16 +36,21 @@ func IsLoopback(listen string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// Guard refuses a request for another host name. Its message names the setting with the names; see
-// [HostIsOurs].
+// Guard refuses a request for another host name, with a text for a browser and a Problem for a program. Its message
+// names the setting with the names; see [HostIsOurs].
 func Guard(names []string, setting string, next http.Handler) http.Handler {
+	p := NewProblem(http.StatusMisdirectedRequest,
+		"this server does not answer to that name: add the names it has to "+setting)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !HostIsOurs(r.Host, names) {
-			http.Error(w, "this server does not answer to that name: add the names it has to "+setting,
-				http.StatusMisdirectedRequest)
-			return
+		switch {
+		case HostIsOurs(r.Host, names):
+			next.ServeHTTP(w, r)
+		case strings.Contains(r.Header.Get("Accept"), "text/html"):
+			http.Error(w, p.Detail, p.Status)
+		default:
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			API{}.write(w, r, p.Status, ProblemJSON, p)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

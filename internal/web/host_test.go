@@ -1,6 +1,11 @@
 package web
 
-import "testing"
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
 
 func TestTheServerIsAskedByNamesOfItsOwn(t *testing.T) {
 	t.Parallel()
@@ -18,5 +23,23 @@ func TestTheServerIsAskedByNamesOfItsOwn(t *testing.T) {
 	}
 	if HostIsOurs("", []string{""}) {
 		t.Error("nothing is a name of ours")
+	}
+}
+
+func TestARequestForAnotherNameGetsAProblemAndABrowserAText(t *testing.T) {
+	t.Parallel()
+	guard := Guard([]string{"batch.example.com"}, "server.hosts", http.NotFoundHandler())
+	for accept, media := range map[string]string{
+		"": ProblemJSON, "*/*": ProblemJSON, "application/json": ProblemJSON,
+		"text/html,application/xhtml+xml,*/*;q=0.8": "text/plain; charset=utf-8",
+	} {
+		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://evil.example/api/v1/overview", nil)
+		request.Header.Set("Accept", accept)
+		guard.ServeHTTP(answer, request)
+		body := answer.Body.String()
+		if answer.Code != http.StatusMisdirectedRequest || answer.Header().Get("Content-Type") != media || !strings.Contains(body, "server.hosts") ||
+			strings.Contains(body, `"status":421`) != (media == ProblemJSON) {
+			t.Errorf("%q: %d %v %s", accept, answer.Code, answer.Header(), body)
+		}
 	}
 }
