@@ -105,8 +105,8 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 func (b *bulk) explain(failed error) error {
 	p := ProblemOf(failed)
 	if first, ok := errors.AsType[*unmadeError](failed); ok {
-		p.Detail = fmt.Sprintf("%s; of the changes so far %d were made and %d failed. Send change %d and those after it again",
-			p.Detail, b.result.Done, b.result.Failed, first.index)
+		p.Detail = fmt.Sprintf("%s; of the changes so far %d were made and %d failed. "+
+			"Send change %d and those after it again", p.Detail, b.result.Done, b.result.Failed, first.index)
 	} else {
 		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail,
 			b.result.Done, b.result.Failed)

@@ -40,7 +40,8 @@ type Config struct {
 	Access *web.Access
 	// OpenReading allows reading without a token, for a server that only this machine reaches.
 	OpenReading bool
-	// Logger gets the errors that clients do not see, and a line for each change of a schedule. Defaults to slog.Default().
+	// Logger gets the errors that clients do not see, and a line for each change of a schedule. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 }
 
