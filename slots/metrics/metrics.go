@@ -187,14 +187,18 @@ func (m *Metrics) Publisher(p event.TxPublisher) event.TxPublisher {
 	})
 }
 
-// Destination returns a publisher that sends through p and counts the events that it does not accept.
+// Destination returns a publisher that sends through p, and counts the events that p tried to send and did not. It does
+// not count those that wait for their turn, or for which a stop left no time.
 func (m *Metrics) Destination(p event.Publisher) event.Publisher {
 	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		err := publish(ctx)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return err
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, err := range event.Errors(err, len(events)) {
-			if err != nil {
+			if err != nil && !errors.Is(err, event.ErrThrottled) && !errors.Is(err, event.ErrBlocked) {
 				m.failed++
 			}
 		}

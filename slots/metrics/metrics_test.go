@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -268,6 +269,33 @@ func TestEventsThatAreRefusedAreCounted(t *testing.T) {
 	}
 	_, got := parse(t, w.scrape())
 	got.wants(t, samples{`prescient_events_published_total`: 4, `prescient_events_failed_total`: 1})
+}
+
+// answering is a publisher that answers with an error for each event.
+type answering struct {
+	event.Publisher
+	errs []error
+}
+
+func (a answering) Publish(context.Context, []event.Event) error { return event.Partial(a.errs) }
+
+func TestEventsThatWereNotTriedAreNoFailures(t *testing.T) {
+	t.Parallel()
+	m := metrics.New()
+	to := m.Destination(answering{errs: []error{
+		event.ErrThrottled, errRefused, event.ErrBlocked, fmt.Errorf("%w: %w", event.ErrNotSent, errRefused),
+	}})
+	if err := to.Publish(t.Context(), make([]event.Event, 4)); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := to.Publish(stopped, make([]event.Event, 4)); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	w := &world{t: t, metrics: m}
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{`prescient_events_failed_total`: 2})
 }
 
 func TestTheNextSlotsAreForecastOnceForEachSlot(t *testing.T) {

@@ -54,6 +54,9 @@ func Forwarding(
 		if err != nil {
 			return cfg, release, errors.Join(err, release())
 		}
+		if m != nil {
+			destination.Publisher = m.Destination(destination.Publisher)
+		}
 		cfg.Destinations = append(cfg.Destinations, destination)
 	}
 	return cfg, release, nil

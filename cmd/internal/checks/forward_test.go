@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/slots/metrics"
 )
 
 // While a receiver hangs, it holds up its own messages: the checks of a slot run and are recorded.
@@ -54,6 +55,36 @@ func TestAReceiverThatHangsHoldsUpNoCheck(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Prometheus learns of a receiver that takes no messages.
+func TestMessagesThatAReceiverDoesNotTakeAreCounted(t *testing.T) {
+	t.Parallel()
+	b := setupBound(t)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(service.Close)
+	b.loaded.Config.Events.AllowedNetworks = config.Prefixes{netip.MustParsePrefix("127.0.0.0/8")}
+	b.loaded.Config.Receivers = []config.Receiver{{
+		Name: "ops", URL: config.NewAddress("slack+http" + strings.TrimPrefix(service.URL, "http")), PerMinute: 30,
+	}}
+	b.Use(b.loaded)
+	m := metrics.New()
+	cfg, release, err := Forwarding(t.Context(), b.Factory, b.db, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = release() })
+	list := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops"), Data: []byte(`{"text": "late"}`)}}
+	if err := cfg.Destinations[0].Publisher.Publish(t.Context(), list); err == nil {
+		t.Error("the receiver took it")
+	}
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if !strings.Contains(page.Body.String(), "\nprescient_events_failed_total 1\n") {
+		t.Error(page.Body)
 	}
 }
 
