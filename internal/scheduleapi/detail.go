@@ -50,7 +50,7 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 		}
 		d.Overdue = append(d.Overdue, Instant{at, slot})
 	}
-	from := grid.Later(s.Next, g.Floor(now))
+	from := grid.Later(s.Next, g.Floor(now).Add(-s.Spread)) // the slot of an instant is later by a part of its spread
 	all, err := schedule.Preview(s.Spec, g, from, from.AddDate(100, 0, 0))
 	if err != nil {
 		return d, err

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -58,6 +60,36 @@ func TestADetailListsNoInstantThatMaxRunsWillNotAllow(t *testing.T) {
 		}
 		if len(d.Overdue) != c.overdue || len(d.Coming) != c.coming {
 			t.Errorf("%s: %d overdue and %d coming, want %d and %d", name, len(d.Overdue), len(d.Coming), c.overdue, c.coming)
+		}
+	}
+}
+
+// It is 13:20, and the spread is 5 hours. So instants of the last hours have passed, and their slots have not begun.
+func TestADetailListsAnInstantThatItsSpreadPutsIntoALaterSlot(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, time.March, 1, 13, 20, 0, 0, time.UTC)
+	spec := schedule.Spec{ID: "report", Crontab: "*/15 * * * *", Spread: 5 * time.Hour}
+	from := now.Add(-spec.Spread)
+	all, err := schedule.Preview(spec, grid.Default, from, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []scheduleapi.Instant
+	for at, slot := range all {
+		if slot.After(now) {
+			want = append(want, scheduleapi.Instant{Instant: at, Slot: slot})
+		}
+	}
+	if len(want) == 0 || len(want) > 20 {
+		t.Fatalf("%d instants wait for their slots: choose another id", len(want))
+	}
+	for name, next := range map[string]time.Time{"none is due": want[0].Instant, "some are due": from} {
+		d, err := scheduleapi.NewDetail(schedule.Schedule{Spec: spec, State: schedule.Active, Next: next}, grid.Default, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, d.Coming[:len(want)]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
