@@ -139,6 +139,9 @@ func (a *applyCall) page(ctx context.Context, specs []Spec) error {
 	if err != nil {
 		return err
 	}
+	if err := a.store.parse(ctx, a.tx, current.withNewStatement(specs), ofSchedule); err != nil {
+		return err
+	}
 	now, err := a.store.now(ctx, a.tx) // after the lock, as in change
 	if err != nil {
 		return err
@@ -176,9 +179,6 @@ func (a *applyCall) check(ctx context.Context, specs []Spec) (ids []string, err 
 			return nil, fmt.Errorf("schedule %q: %w", spec.ID, err)
 		}
 		ids = append(ids, spec.ID)
-	}
-	if err := a.store.parse(ctx, a.tx, specs, ofSchedule); err != nil {
-		return nil, err
 	}
 	return ids, a.store.normalize(ctx, a.tx, specs)
 }

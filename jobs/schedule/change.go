@@ -225,14 +225,19 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 			return nil, withID(specs, e.id, err)
 		}
 	}
-	// A statement that stays may have broken meanwhile. It does not keep its schedule from being paused or changed.
-	given := slices.DeleteFunc(slices.Clone(specs), func(spec Spec) bool {
-		return spec.Act.statement() == current[spec.ID].Act.statement()
-	})
-	if err := s.parse(ctx, tx, given, func(id string, err error) error { return withID(specs, id, err) }); err != nil {
+	name := func(id string, err error) error { return withID(specs, id, err) }
+	if err := s.parse(ctx, tx, current.withNewStatement(specs), name); err != nil {
 		return nil, err
 	}
 	return specs, s.normalize(ctx, tx, specs)
+}
+
+// withNewStatement returns the specs whose statement differs. A statement that stays may have broken meanwhile. It does
+// not keep its schedule from being paused or changed.
+func (l locked) withNewStatement(specs []Spec) []Spec {
+	return slices.DeleteFunc(slices.Clone(specs), func(spec Spec) bool {
+		return spec.Act.statement() == l[spec.ID].Act.statement()
+	})
 }
 
 // checked returns the normal form of a spec. It lets each pause pass: this binary may not know the time zone or crontab

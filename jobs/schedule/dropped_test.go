@@ -69,7 +69,7 @@ func TestAScheduleOfAnUnknownZoneCanBePaused(t *testing.T) {
 	}
 }
 
-func TestAScheduleOfAStatementThatHasBrokenCanBePaused(t *testing.T) {
+func TestAScheduleOfAStatementThatHasBrokenCanBePausedAndApplied(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.withRan()
@@ -85,8 +85,17 @@ func TestAScheduleOfAStatementThatHasBrokenCanBePaused(t *testing.T) {
 	spec := w.get("dropped").Spec
 	spec.Crontab = "@daily"
 	w.update(spec)
+	spec.Crontab = "@weekly"
+	for _, dry := range []bool{true, false} {
+		if done, err := w.store.Apply(t.Context(), w.db, given(spec, every("other")), schedule.ApplyOptions{DryRun: dry}); err != nil || done.Updated != 1 || done.Created != 1 {
+			t.Errorf("applied: %+v, %v", done, err)
+		}
+	}
 	spec.Act.SQL += " where true"
 	if _, err := w.store.Update(t.Context(), w.db, spec, schedule.AnyVersion); fields(err) != "sql" {
 		t.Errorf("another statement: %v", err)
+	}
+	if _, err := w.store.Apply(t.Context(), w.db, given(spec), schedule.ApplyOptions{}); fields(err) != "sql" {
+		t.Errorf("another statement is applied: %v", err)
 	}
 }
