@@ -10,9 +10,10 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 )
 
-// Margin is how long before its slot a row can still be moved. Rows nearer to their slot are left
-// to the runs of their store. A batch arrives within a second or two, so it is in time, and no run
-// waits for a move.
+// Margin is how long before its slot a row can still be moved. With slots of less than two minutes
+// it is half of their width, because a schedule of each slot is always nearer to it than a minute.
+// Rows nearer to their slot are left to the runs of their store. A batch arrives within a second or
+// two, so it is in time, and no run waits for a move.
 const Margin = time.Minute
 
 // maxPasses bounds how often Move searches for rows that came, or were changed, while it read.
@@ -188,9 +189,14 @@ func (m *mover) clock() any {
 	return m.set.cfg.Now()
 }
 
+// near returns the last slot whose rows are left to the runs of the source.
+func (m *mover) near() time.Time {
+	return m.source.Client.FromNow(min(Margin, m.source.Client.Grid().Width()/2))
+}
+
 // rows moves the waiting rows, page by page.
 func (m *mover) rows(ctx context.Context) error {
-	from := firstAfter(m.source.Client.FromNow(Margin))
+	from := firstAfter(m.near())
 	for {
 		page, err := m.source.rowsAfter(ctx, from, m.what.Field)
 		if err != nil || len(page) == 0 {
@@ -205,7 +211,7 @@ func (m *mover) rows(ctx context.Context) error {
 
 // schedules moves the recurring schedules, except those whose row is near its slot.
 func (m *mover) schedules(ctx context.Context) error {
-	near := m.source.Client.FromNow(Margin)
+	near := m.near()
 	for last := ""; ; {
 		page, err := m.source.schedulesAfter(ctx, last)
 		if err != nil || len(page) == 0 {

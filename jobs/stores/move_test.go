@@ -207,6 +207,23 @@ func TestRowsOfSlotsThatHaveBegunOrAreAboutToAreLeftToTheRunsOfTheirStore(t *tes
 	}
 }
 
+// Also rows that wait for each slot, such as those of schedules. Nothing but a move in the first half of a slot gets them.
+func TestAStoreWithSlotsOfAMinuteIsEmptiedOfWhatRunsInEachSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	exec(t, w.a, "select prescient.set_width('1 minute', $1)", now)
+	set := newSet(t, stores.Store{Name: "a", DB: w.a.DB}, stores.Store{Name: "b", DB: w.b.DB})
+	row := check("each", now.Add(time.Minute))
+	row.JobExec, row.EntityName = "schedule", "schedule"
+	w.enqueue(w.a, row, check("order", now.Add(time.Minute)))
+	exec(t, w.a, "insert into prescient.schedule (id, crontab, anchor) values ('each', '* * * * *', '2030-03-01')")
+	w.drain("a")
+	moved, err := set.Move(t.Context(), stores.Move{From: "a"})
+	if err != nil || moved.Schedules != 1 || moved.Rows != 1 || moved.Left != 0 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+}
+
 func TestARowGetsTheNextSlotWhereTheOtherStoreHasNoSuchSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -35,8 +35,9 @@ only to these.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
-command after those runs. Checks of rules stay with their tables, and each store keeps its own row of
-each periodic function. The command first finishes an earlier move that has died. If a key already
+command after those runs. With slots of less than two minutes, it is half their width instead of a
+minute. Checks of rules stay with their tables, and each store keeps its own row of each periodic
+function. The command first finishes an earlier move that has died. If a key already
 waits in the other store, the waiting row stays unchanged, and the row that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
   prescient stores move shop north south --route-by payload:tenant`,
