@@ -11,8 +11,8 @@ import (
 )
 
 // FutureJob is a row of the table future_job: a check that waits, as its function, Client.Related
-// and package admin return it. An application enqueues a Request. Its JSON
-// has every field, and durations in nanoseconds.
+// and package admin return it. An application enqueues a Request. Its JSON has durations in nanoseconds, and leaves out
+// an instant that is zero and a payload that is nil.
 type FutureJob struct {
 	// ID is assigned by the database and stays the same until the row is in history.
 	ID int64 `json:"id"`

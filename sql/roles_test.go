@@ -207,6 +207,21 @@ func TestEveryFunctionTakesTheRoleThatTheMatrixSays(t *testing.T) {
 	}
 }
 
+func TestThePageOfRolesHasEachFunctionThatAnAppMayCall(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/roles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, item, found := strings.Cut(string(page), "\n- `prescient_app` may call")
+	item, _, _ = strings.Cut(item, "\n- ")
+	for _, name := range strings.Fields(mayCall["both"] + " " + mayCall[pg.App]) {
+		if !found || !strings.Contains(item, "`"+name+"`") {
+			t.Errorf("roles.md does not say that an app may call %s", name)
+		}
+	}
+}
+
 func TestALoginWithoutARoleHasNoRightOnTheSchema(t *testing.T) {
 	t.Parallel()
 	const schema = "no_right"

@@ -1,6 +1,9 @@
 package docs_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +24,49 @@ func anchors(text string) map[string]bool {
 		list[strings.ReplaceAll(unslug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
 	}
 	return list
+}
+
+// inPackage finds the package that a comment names.
+var inPackage = regexp.MustCompile(`\bpackage\s+(\w+)`)
+
+// A reader of pkg.go.dev who has only the public packages cannot open an internal one there.
+func TestNoPublicPackageSendsItsReaderToAnInternalOne(t *testing.T) {
+	t.Parallel()
+	public, internal, comments := map[string]bool{}, map[string]bool{}, map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		name := filepath.Base(filepath.Dir(path))
+		if strings.Contains(path, "/internal/") {
+			internal[name] = true
+			return nil
+		}
+		public[name] = true
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, group := range file.Comments {
+			comments[path] += group.Text()
+		}
+		return nil
+	})
+	if err != nil || len(internal) == 0 || len(public) == 0 {
+		t.Fatal(internal, public, err)
+	}
+	for path, text := range comments {
+		for _, m := range inPackage.FindAllStringSubmatch(text, -1) {
+			if internal[m[1]] && !public[m[1]] {
+				t.Errorf("%s names package %s, which is internal", path, m[1])
+			}
+		}
+	}
 }
 
 func TestEveryLinkOfAPageLeadsToAFileAndAHeading(t *testing.T) {

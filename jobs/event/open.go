@@ -88,6 +88,7 @@ func find(to string) (*url.URL, Opener, error) {
 // packages are those of this module that register a scheme.
 var packages = map[string]string{
 	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats",
+	"tls": "nats",
 }
 
 // notLinked is the error for a scheme that no package has registered. It names the import that

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,6 +77,45 @@ func TestAnErrorOfOpenShowsNoSecret(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hun") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// A binary of one's own begins without the brokers of the stock binary. Here, no package of a scheme is linked.
+func TestTheErrorAndThePageNameTheImportOfEachSchemeThatOnlyTheStockBinaryHas(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page, found := read("../../docs/events.md"), 0
+	stock := regexp.MustCompile(`_ ("[^"]+/jobs/event/(\w+)")`).FindAllStringSubmatch(read("../../cmd/prescient/main.go"), -1)
+	for _, linked := range stock {
+		if line := "import _ " + linked[1]; !strings.Contains(page, line) {
+			t.Errorf("events.md lacks %s", line)
+		}
+		files, err := filepath.Glob(linked[2] + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			for _, m := range regexp.MustCompile(`event\.Register\("(\w+)"`).FindAllStringSubmatch(read(file), -1) {
+				found++
+				_, err := event.Open(t.Context(), m[1]+"://host/subject", event.Config{})
+				if want := "add to its main package: import _ " + linked[1]; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v, want %s", m[1], err, want)
+				}
+				if !strings.Contains(page, "`"+m[1]+"://") {
+					t.Errorf("events.md lacks the scheme %s", m[1])
+				}
+			}
+		}
+	}
+	if len(stock) == 0 || found < len(stock) {
+		t.Errorf("%d schemes of %q", found, stock)
 	}
 }
 

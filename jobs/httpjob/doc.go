@@ -39,7 +39,9 @@
 // A status that refuses the content (400, 413 or 422) may be because of one row. The runner then sends
 // each half of the rows, down to the single row, which owns the error.
 //
-// Requests are signed, retried and limited to allowed addresses, as package egress does. After a
+// A request is signed by Standard Webhooks 1.0 if Config.Secret is set. It goes only to public addresses and those of
+// Config.Allow. It is sent again after a network error and after the answers 408, 425, 429 and 5xx, with pauses that
+// double, or that Retry-After asks for. Redirects 307 and 308 are followed, but not from https to http. After a
 // crash a request may come again. With the same rows in the same state it has the same webhook-id.
 //
 // Two checks are the same if their store, id, enqueued_at and check_count are. The id alone does not name a row: each

@@ -93,7 +93,7 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	named := func(role pg.Role, may string) roleView { return roleView{role.In(f.Schema()), may} }
 	list := []roleView{
 		named(pg.App, "ask for checks, cancel and move them"),
-		named(pg.Reader, "read all tables: status, list, show, stats"),
+		named(pg.Reader, "read all tables but job_secret: status, list, show, stats"),
 		named(pg.Runner, "run, catch-up, daemon, schedules, prune; is also an app and a reader"),
 		named(pg.Rules, "own the functions of the triggers of rules; grant it to no login"),
 		named(pg.Operator, "pause, retry, alerts ack, set-width, stores move, rules apply; is also a runner"),

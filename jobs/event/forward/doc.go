@@ -19,6 +19,6 @@
 // is as long as the header Retry-After asks for, a minute at most. If it accepts other events, or says that it refuses
 // an event for what is in it ([event.ErrRefused]), the forwarder writes the refused event into a list, table
 // event_dead. Later events of its subject wait behind it in the list, and those of other subjects go on. The event is
-// tried again after pauses that grow to 10 minutes, for ever or until a limit. Then it is a dead letter; see package
-// deadletter.
+// tried again after pauses that grow to 10 minutes, for ever or until a limit. Then it is a dead letter: no
+// forwarder tries it any more, until the command "events resend" puts it back.
 package forward

@@ -17,7 +17,7 @@
 //	file:///var/log/alerts.txt, stdout:
 //
 // With +http, such as ntfy+http://10.0.0.7/alerts, it is sent without TLS. Every connection is to a public address, or
-// to one that Config.Allow has; see package egress. [NewPublisher] makes an event.Publisher of a receiver, which a
+// to one that Config.Allow has, without a proxy. [NewPublisher] makes an event.Publisher of a receiver, which a
 // forwarder sends events to.
 package receiver
 

@@ -4,8 +4,11 @@
 // The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers
 // webhook-id, which is the event's ID, percent-encoded where it has to be, webhook-timestamp and
 // webhook-signature are those of Standard Webhooks 1.0; the receiver tells by the id what it has
-// already. Which answers are tried again, which redirects are followed and which addresses are
-// allowed, is told by package egress. The whole URL, with its query, is the receiver's.
+// already. The whole URL, with its query, is the receiver's.
+//
+// A request goes only to public addresses and those of Config.Allow of package event, without a proxy. It is sent again
+// after a network error and after the answers 408, 425, 429 and 5xx, with pauses that double, or that Retry-After asks
+// for. Redirects 307 and 308 are followed up to three times, but not from https to http.
 //
 // Up to 16 events are under way at once, those of one subject one after the other. When 16 have
 // failed in a row, each after all its tries, the receiver is taken to be down and the rest of the
