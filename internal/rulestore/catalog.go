@@ -74,6 +74,8 @@ type understood struct {
 	others []string
 	// looked has the tables that expressions look up.
 	looked []string
+	// mixed has warnings of expressions that read values without a time zone by the clocks of UTC.
+	mixed []string
 	// plain tells that what the triggers compute depends on no setting of a session but the time zone.
 	plain bool
 }

@@ -69,7 +69,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"table: shop.orders -> table: shop.days":                                              "line 5: rule order.unshipped: key: column id has no primary key and no unique constraint of its own: write key: [id, placed_at], by which table shop.days identifies a row",
 		"key: id -> key: number":                                                              "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
 		"since: placed_at -> since: place_at":                                                 "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
-		"since: placed_at -> since: channel":                                                  "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",
+		"since: placed_at -> since: channel":                                                  "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text with a time zone write (channel)::timestamptz, and for one without (channel)::timestamp",
 		"since: placed_at -> since: amount":                                                   "line 6: rule order.unshipped: since: amount is of type numeric: want an instant",
 		"since: placed_at -> since: max(placed_at)":                                           "line 6: rule order.unshipped: since: max(placed_at) is about several rows",
 		"done: shipped_at -> done: amount":                                                    "line 7: rule order.unshipped: done: amount is of type numeric: want a condition, or an instant",
@@ -244,6 +244,65 @@ rules:
 		if plan := s.plan(fmt.Sprintf(file, test.calendar, test.since, test.zone)); !slices.Equal(plan.Rules[0].Warnings, want) {
 			t.Errorf("%v: warnings %q, want %q", test, plan.Rules[0].Warnings, want)
 		}
+	}
+}
+
+// The server casts a value without a zone by the zone of its session, which is UTC for all rules.
+func TestPlanWarnsOfAnExpressionThatReadsAValueByOtherClocksThanThoseOfTheRule(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add opened_at timestamp(3), add due_on date, add data json; create table shop.holiday (day date)")
+	const file = `
+rules:
+  - name: order.idle
+    table: shop.orders
+    key: id
+    since: %s
+    done: %s
+    %s
+    steps: [{after: 4h, event: order.idle}]
+`
+	const (
+		place = "timezone: America/New_York"
+		since = "line 6: since: coalesce(due_on, placed_at) reads due_on by the clocks of UTC, and not by those of timezone: " +
+			"write due_on::timestamp at time zone 'America/New_York'"
+	)
+	for _, test := range []struct{ since, done, rest, want string }{
+		{"coalesce(due_on, placed_at)", "shipped_at", place, since},
+		{`[placed_at, "greatest(placed_at, opened_at)"]`, "shipped_at", place, "line 6: since[2]: greatest(placed_at, opened_at) reads opened_at " +
+			"by the clocks of UTC, and not by those of timezone: write opened_at::timestamp at time zone 'America/New_York'"},
+		{"opened_at::timestamptz", "shipped_at", place, "line 6: since: opened_at::timestamptz reads opened_at by the clocks of UTC, and not by " +
+			"those of timezone: write opened_at::timestamp at time zone 'America/New_York'"},
+		{"placed_at", "shipped_at >= due_on", place, "line 7: done: shipped_at >= due_on reads due_on by the clocks of UTC, and not by those of " +
+			"timezone: write due_on::timestamp at time zone 'America/New_York'"},
+		{"placed_at", "shipped_at", place + `, where: "exists (select from shop.holiday h where h.day > orders.placed_at)"`, "line 9: where: exists (select " +
+			"from shop.holiday h where h.day > orders.placed_at) reads a date by the clocks of UTC, and not by those of timezone: write " +
+			"(...)::timestamp at time zone 'America/New_York'"},
+		{"placed_at::date", "shipped_at", place, "line 6: since: placed_at::date makes a date of an instant by the clocks of UTC, and not by " +
+			"those of timezone: write (... at time zone 'America/New_York')::date"},
+
+		{"coalesce(due_on, placed_at)", "shipped_at", "", ""},
+		{"coalesce(due_on, placed_at)", "shipped_at", "timezone: UTC", ""},
+		{"[due_on, placed_at, opened_at]", "shipped_at", place, ""},
+		{"coalesce(due_on::timestamp at time zone 'America/New_York', placed_at)", "opened_at > due_on", place, ""},
+		{"coalesce(due_on, opened_at)", "shipped_at > '2026-01-01' and placed_at + interval '1 d' > shipped_at", place, ""},
+		{"(data->>'due')::timestamptz", "shipped_at", place, ""},
+	} {
+		fields := strings.ReplaceAll(test.rest, ", ", "\n    ")
+		plan := s.plan(fmt.Sprintf(file, test.since, test.done, fields))
+		var want []string
+		if test.want != "" {
+			want = []string{test.want}
+		}
+		if got := slices.DeleteFunc(plan.Rules[0].Warnings, func(w string) bool { return !strings.Contains(w, "clocks") }); !slices.Equal(got, want) {
+			t.Errorf("%v: warnings %q, want %q", test, got, want)
+		}
+	}
+	_, err := s.store.Plan(t.Context(), parse(t, fmt.Sprintf(file, "coalesce(due_on, placed_at)", "shipped_at", "timezone: {name: channel}")), nil)
+	const refused = "line 6: rule order.idle: since: coalesce(due_on, placed_at) reads due_on by the clocks of UTC, and each row has a zone of its own: " +
+		"write due_on::timestamp at time zone channel"
+	if err == nil || err.Error() != refused {
+		t.Errorf("%v, want %s", err, refused)
 	}
 }
 

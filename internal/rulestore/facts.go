@@ -249,6 +249,7 @@ func (r *resolver) expression(
 		Unqualified sql.NullString `db:"unqualified"`
 		Columns     pq.Int64Array  `db:"columns"`
 		Tables      pq.StringArray `db:"tables"`
+		zoneless
 	}
 	err = r.named(ctx, func() error {
 		return r.tx.GetContext(ctx, &found, pg.RuleExpression.In(r.store.schema), view, u.table.OID)
@@ -304,6 +305,9 @@ func (r *resolver) expression(
 		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or "+
 			"make it a stored column", c.Name, c.Virtual.String)
 		return e, nil
+	}
+	r.mixes(field, text, found.zoneless, found.Columns, e.Lookup, u)
+	switch {
 	case strings.HasPrefix(field, "payload"): // no trigger reads it
 	case r.isChecked(field): // no trigger computes it
 		reads.asks = append(reads.asks, found.Columns...)
@@ -333,14 +337,71 @@ func (r *resolver) local(field, text string, e expr.Expr) {
 	if r.rule.TimezoneName == "" || e.Type != expr.Local && e.Type != expr.Date {
 		return
 	}
-	enclosed := func(text string) string {
-		if sqltext.IsPlainName(text) {
-			return text
-		}
-		return "(" + text + ")"
-	}
 	r.wrong(field, "%s has no time zone, and each row has a zone of its own: write %s::timestamp at time zone %s", text,
 		enclosed(text), enclosed(r.rule.TimezoneName))
+}
+
+// enclosed returns an expression as an operand.
+func enclosed(text string) string {
+	if sqltext.IsPlainName(text) {
+		return text
+	}
+	return "(" + text + ")"
+}
+
+// zoneless has the types without a time zone of which an expression makes an instant, and those that it makes of one.
+type zoneless struct {
+	Local pq.StringArray `db:"local"`
+	Made  pq.StringArray `db:"made"`
+}
+
+// mixes warns of an expression in which the server itself makes an instant of a value without a time zone, or such a
+// value of an instant, because types are mixed. It does so by the zone of the session, which is UTC for all rules. If
+// the data of a row name the zone, the expression is refused. columns are those of the row that it reads.
+func (r *resolver) mixes(
+	field, text string, is zoneless, columns pq.Int64Array, lookup bool, u *understood,
+) {
+	zone, because := pq.QuoteLiteral(r.rule.Timezone), "not by those of timezone"
+	if r.rule.TimezoneName != "" {
+		zone, because = enclosed(r.rule.TimezoneName), "each row has a zone of its own"
+	} else if r.rule.Timezone == "" || r.rule.Timezone == "UTC" {
+		return
+	}
+	what := ""
+	switch {
+	case strings.HasPrefix(field, "payload") || len(is.Local)+len(is.Made) == 0:
+		return
+	case len(is.Local) > 0:
+		value, operand := "a "+plainType(is.Local[0]), "(...)"
+		if names := u.table.ofType(is.Local[0], columns); len(names) == 1 && !lookup {
+			value, operand = names[0], names[0]
+		}
+		what = fmt.Sprintf("reads %s by the clocks of UTC, and %s: write %s::timestamp at time zone %s", value, because, operand,
+			zone)
+	default:
+		what = fmt.Sprintf("makes a %s of an instant by the clocks of UTC, and %s: write (... at time zone %s)::%[1]s",
+			plainType(is.Made[0]), because, zone)
+	}
+	problem := r.rule.Problem(field, "%s %s", text, what)
+	if r.rule.TimezoneName != "" {
+		r.problems = append(r.problems, problem)
+		return
+	}
+	problem.Rule = ""
+	u.mixed = append(u.mixed, problem.Error())
+}
+
+// plainType returns the short name of a type without a time zone.
+func plainType(name string) string { return strings.TrimSuffix(name, " without time zone") }
+
+// ofType returns those of some columns that have a type of the kind of another one.
+func (t table) ofType(name string, numbers []int64) (names []string) {
+	for _, c := range t.columns {
+		if slices.Contains(numbers, c.Number) && expr.TypeOf(c.Base) == expr.TypeOf(name) {
+			names = append(names, quoted(c.Name))
+		}
+	}
+	return names
 }
 
 // alias returns the name by which the server calls the row in an expression.
@@ -402,7 +463,8 @@ func hint(field, text, found string) string {
 		return fmt.Sprintf(". Compare it with a text, such as %s = 'open'", text)
 	case strings.HasPrefix(field, "where"):
 	case strings.HasPrefix(field, "done") && texts:
-		return fmt.Sprintf(". For a flag write %[1]s = 'yes', for the text of an instant (%[1]s)::timestamptz", text)
+		return fmt.Sprintf(". For a flag write %[1]s = 'yes', for the text of an instant (%[1]s)::timestamptz, or "+
+			"(%[1]s)::timestamp if it has no time zone", text)
 	case strings.HasPrefix(field, "done") && number:
 		return fmt.Sprintf(". For a flag write %[1]s = 1, for seconds since 1970 to_timestamp(%[1]s), for milliseconds "+
 			"to_timestamp(%[1]s / 1000.0)", text)
@@ -416,7 +478,8 @@ func hint(field, text, found string) string {
 	case strings.HasPrefix(field, "steps") && texts:
 		return fmt.Sprintf(". For a text write (%s)::interval", text)
 	case texts:
-		return fmt.Sprintf(". For a text write (%s)::timestamptz", text)
+		return fmt.Sprintf(". For a text with a time zone write (%[1]s)::timestamptz, and for one without "+
+			"(%[1]s)::timestamp", text)
 	}
 	return ""
 }

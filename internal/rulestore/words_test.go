@@ -37,7 +37,7 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		{since, "since: dateadd(placed_at, 3)", "since: there is no function dateadd: PostgreSQL writes a + interval '3 days'"},
 		{since, "since: placed_at::datetime", "since: there is no type datetime: PostgreSQL has timestamptz, date"},
 		{since, "since: coalesce(placed_at, channel)", "since: the values of COALESCE must have one type, and are of type timestamp with time zone and text: write a cast"},
-		{since, "since: data->>'due'", "since: data->>'due' is of type text: want an instant of type timestamptz, timestamp or date. For a text write (data->>'due')::timestamptz"},
+		{since, "since: data->>'due'", "since: data->>'due' is of type text: want an instant of type timestamptz, timestamp or date. For a text with a time zone write (data->>'due')::timestamptz, and for one without (data->>'due')::timestamp"},
 		{done, "done: channel = Closed or amount > 0", "done: there is no column closed. For a text write 'Closed'"},
 		{done, "done: channel in ('a', closed)", "done: there is no column closed. For a text write 'closed'"},
 		{final, `{after: 4d, sql: "update shop.orders set channel = late where id = $key"}`, "steps[2].sql: there is no column late. For a text write 'late'"},

@@ -1,6 +1,7 @@
 -- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
 -- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, whether it looks
 -- the table up itself, an operator that it uses where no schema can be written, the columns of the table that it reads, and the other tables.
+-- local and made: the types without a time zone of which it makes an instant, and those that it makes of one, by the time zone of the session.
 -- Called by internal/rulestore.resolver.expression.
 select
     -- A column that has the name needs none.
@@ -46,7 +47,9 @@ select
         where d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
             and d.refclassid = 'pg_class'::regclass and d.refobjid <> $2::oid
         order by 1
-    ) as tables
+    ) as tables,
+    zone.local,
+    zone.made
 from pg_class v
 join pg_rewrite w on w.ev_class = v.oid
 join pg_attribute a on a.attrelid = v.oid and a.attnum = 1
@@ -56,4 +59,20 @@ cross join lateral (
     from regexp_matches(w.ev_action::text, ':(?:funcid|opfuncid) (\d+)', 'g') as m (number)
     join pg_proc p on p.oid = m.number[1]::oid and p.pronamespace <> 'pg_catalog'::regnamespace
 ) as own
+cross join lateral (
+    -- Functions of PostgreSQL itself, such as casts and comparisons, that take a value of the one kind and one of the other.
+    select
+        array_agg(distinct format_type(u.type, null)) filter (where u.argument) as local,
+        array_agg(distinct format_type(u.type, null)) filter (where not u.argument) as made
+    from regexp_matches(w.ev_action::text, ':(?:funcid|opfuncid) (\d+)', 'g') as m (number)
+    join pg_proc p on p.oid = m.number[1]::oid and p.pronamespace = 'pg_catalog'::regnamespace and p.provolatile = 's'
+    cross join lateral (
+        select a.type, true as argument
+        from unnest(p.proargtypes::oid[]) as a (type)
+        union all
+        select p.prorettype, false
+    ) as u
+    where u.type in ('date'::regtype, 'timestamp'::regtype)
+        and 'timestamptz'::regtype in (select a.type from unnest(p.proargtypes::oid[] || p.prorettype) as a (type))
+) as zone
 where v.oid = $1::regclass
