@@ -25,8 +25,8 @@
 // says which missed instants are published, oldest first: all of them (the newest [MaxCatchUp]),
 // the latest, or none. An event that would be later than the schedule's Deadline is always dropped.
 // The deadline counts from the nominal instant, delayed by the schedule's part of its spread, if slots are at most a
-// minute wide. If they are wider, it counts from the slot: with slots of 15 minutes, a deadline of a minute would otherwise drop
-// nearly everything. [DeadlineFrom] decides it for one schedule. Dropped counts the events that
+// minute wide. If they are wider, it counts from the slot: with slots of 15 minutes, a deadline of a minute would
+// otherwise drop nearly everything. [DeadlineFrom] decides it for one schedule. Dropped counts the events that
 // were not published: exactly up to 10,000 at a time, and as an estimate beyond that.
 //
 // # Bounds
