@@ -577,7 +577,7 @@ func (w *world) webhook(status func(req *http.Request, id string) int) (got func
 		if _, err := io.Copy(io.Discard, req.Body); err != nil { // then the end of the connection ends the request
 			w.t.Error(err)
 		}
-		id := req.Header.Get("webhook-id")
+		_, id, _ := strings.Cut(req.Header.Get("webhook-id"), "%23") // after the source
 		answer := status(req, id)
 		to.WriteHeader(answer)
 		if answer == http.StatusOK {

@@ -2,9 +2,10 @@
 // to link it.
 //
 // The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers
-// webhook-id, which is the event's ID, percent-encoded where it has to be, webhook-timestamp and
-// webhook-signature are those of Standard Webhooks 1.0; the receiver tells by the id what it has
-// already. The whole URL, with its query, is the receiver's.
+// webhook-id, webhook-timestamp and webhook-signature are those of Standard Webhooks 1.0. webhook-id is
+// the event's Source, # and ID, percent-encoded where it has to be: the receiver tells by it what it has
+// already. Two stores may publish events of one ID, which differ by their Source. The whole URL, with
+// its query, is the receiver's.
 //
 // A request goes only to public addresses and those of Config.Allow of package event, without a proxy. It is sent again
 // after a network error and after the answers 408, 425, 429 and 5xx, with pauses that double, or that Retry-After asks
@@ -134,7 +135,7 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 		return fmt.Errorf("encode event %q: %w", e.ID, err)
 	}
 	if _, err := b.client.Post(ctx, b.to, egress.Message{
-		ID: e.ID, ContentType: event.ContentType, Body: body,
+		ID: e.Source + "#" + e.ID, ContentType: event.ContentType, Body: body,
 	}); err != nil {
 		if refused(err) {
 			return fmt.Errorf("publish event %q: %w: %w", e.ID, event.ErrRefused, err)

@@ -115,7 +115,7 @@ func TestAnEventArrivesAsASignedCloudEvent(t *testing.T) {
 		if kind := req.Header.Get("Content-Type"); kind != "application/cloudevents+json" {
 			t.Errorf("Content-Type %s", kind)
 		}
-		if id := req.Header.Get("Webhook-Id"); id != "com%2Eexample%2Ereminder-1" {
+		if id := req.Header.Get("Webhook-Id"); id != "%2Fshop%23com%2Eexample%2Ereminder-1" {
 			t.Errorf("webhook-id %s", id)
 		}
 		return http.StatusOK
@@ -150,7 +150,7 @@ func TestTheSignatureIsOfTheBodyThatTheSDKReads(t *testing.T) {
 			t.Error(err)
 		}
 		again := http.Header{}
-		signer.Sign(again, e.ID(), time.Unix(seconds, 0), body)
+		signer.Sign(again, egress.EncodeID(e.Source()+"#"+e.ID()), time.Unix(seconds, 0), body)
 		done = req.Header.Get("Webhook-Signature") == again.Get("Webhook-Signature")
 	}))
 	defer server.Close()
