@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -35,8 +36,8 @@ type Options struct {
 type Checker struct {
 	*Options
 
-	claim    *claim.Claim
-	patience patience
+	claim           *claim.Claim
+	begins, commits patience // with the messages that begin a check, and with those that record it
 }
 
 // NewChecker returns a Checker for a claim, whose lease has begun.
@@ -129,7 +130,11 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 
 // enter locks the rows of a check, and waits for an instant at which the check may begin if that has passed meanwhile.
 func (c *Checker) enter(open context.Context, tx *transaction, u *unit.Unit, ch *Chain) error {
-	if err := c.lock(open, tx, u, ch); err != nil {
+	err := c.lock(open, tx, u, ch)
+	if !pg.IsTransient(err) && open.Err() == nil {
+		c.begins.renew()
+	}
+	if err != nil {
 		if errors.Is(err, ErrRecorded) && u.Def.DB != nil {
 			err = c.sameDatabase(open, tx.Tx)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/slottest"
@@ -70,6 +71,7 @@ func (b *bench) check(u *unit.Unit) error {
 	ctx := unit.NewContext(b.claim.Ctx, u.Watch.Began().Add(u.Def.Timeout))
 	defer ctx.End()
 	return b.Check(ctx, u, &Chain{
+		Permit: permit.Permit{Since: elapsed.Now()},
 		Follow: func(*unit.Unit) *unit.Unit { return nil }, Later: func(u *unit.Unit) { b.later = append(b.later, u) },
 	})
 }
@@ -256,5 +258,63 @@ func TestTheCommitOfACheckBeginsTheNext(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.slot.Ended()); diff != "" || next != 3 {
 		t.Errorf("%d checks have begun (-want +got):\n%s", next, diff)
+	}
+}
+
+// A server that is full answers the messages that begin checks, and refuses each record.
+func TestErrorsOfTheDatabaseEndTheRunIfTheyLastForALease(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "its workers have no triggers")
+	away, err := sqlx.Open("postgres", "postgres://localhost:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = away.Close() })
+	const begin, record = "begin", "record"
+	for name, test := range map[string]struct {
+		fails  string
+		before func(b *bench) (undo func()) // of a check between two that fail
+		ends   bool
+	}{
+		"no check can begin":                         {begin, nil, true},
+		"a check finds its row locked between":       {begin, func(b *bench) func() { return b.slot.Lock("0") }, false},
+		"a check waits for its locked row between":   {begin, func(b *bench) func() { b.units[0].Waited = true; return b.slot.Lock("0") }, false},
+		"no outcome can be recorded":                 {record, nil, true},
+		"a check finds its row locked between those": {record, func(b *bench) func() { return b.slot.Lock("0") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1, writing(func(*sqlx.Tx) error { return nil }))
+			b.exec(t, `create function public.refuse() returns trigger language plpgsql as $$
+				begin raise 'no space left on device' using errcode = 'disk_full'; end $$;
+				create trigger refuse before insert on prescient.future_job_history for each row execute function public.refuse()`)
+			pool := b.slot.Server.DB
+			fail := func() {
+				t.Helper()
+				if test.fails == begin {
+					b.slot.Server.DB = away
+				}
+				if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
+					t.Fatalf("the check ends by: %v", err)
+				}
+				b.slot.Server.DB = pool
+			}
+			fail()
+			for _, p := range []*patience{&b.begins, &b.commits} {
+				if since := p.since.Load(); since != nil {
+					p.since.Store(new(since.Add(-2 * b.slot.Server.Lease)))
+				}
+			}
+			if test.before != nil {
+				undo := test.before(b)
+				if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
+					t.Fatalf("the check of a locked row ends by: %v", err)
+				}
+				undo()
+			}
+			if fail(); (b.slot.Stop.Err() != nil) != test.ends {
+				t.Errorf("the run ends: %t, want %t", !test.ends, test.ends)
+			}
+		})
 	}
 }

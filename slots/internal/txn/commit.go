@@ -45,7 +45,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 	}
 	n.Yielded = int64(len(outcomes)) - n.Checked()
 	records.Count(n, outcomes)
-	c.patience.renew()
+	c.commits.renew()
 	return ErrRecorded
 }
 

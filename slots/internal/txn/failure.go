@@ -72,6 +72,8 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 		return broke(u, err)
 	case c.Records.Refuses(err):
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
+	case ctx.Err() == nil && c.commits.isOver(err, ch.Permit.Since, c.Lease):
+		c.Halt(named(u, err))
 	}
 	return c.postpone(ctx, u, ch, err)
 }
@@ -88,7 +90,7 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err err
 	case u.Group != nil && c.Records.Refuses(err) && (c.leavesUnreadable(u) || !u.Tried.ConflictsFor(c.Lease)):
 		return ErrAgain // a row of the group cannot be read: the claim that has it gives it an error
 	case db.Retryable(err) || pg.IsStale(err):
-		if c.patience.isOver(err, ch.Permit.Since, c.Lease) {
+		if c.begins.isOver(err, ch.Permit.Since, c.Lease) {
 			c.Halt(named(u, err))
 		}
 		c.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
@@ -98,9 +100,10 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err err
 	return ErrAgain
 }
 
-// patience ends when checks of a claim meet errors of the database for longer than a lease. Safe for concurrent use.
+// patience ends when a message of the checks of a claim meets errors of the database for longer than a lease. Safe for
+// concurrent use.
 type patience struct {
-	since atomic.Pointer[time.Time] // when the first error since the last record came; nil: none came
+	since atomic.Pointer[time.Time] // when the first error since the last success came; nil: none came
 }
 
 // isOver notes an error, and reports whether the patience is over. A check that got its permit
@@ -117,7 +120,7 @@ func (p *patience) isOver(err error, came time.Time, lease time.Duration) bool {
 	return time.Since(*since) > lease && came.After(*since)
 }
 
-// renew notes that outcomes are recorded.
+// renew notes that the database has carried out the message of a check.
 func (p *patience) renew() { p.since.Store(nil) }
 
 // named adds the name of the job to an error of a pool other than the runner's.
