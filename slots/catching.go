@@ -79,6 +79,9 @@ func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
 		w.begin(slotRun{MissedSlot: missed, nth: nth})
 		nth++
 	}
+	if w.asked.Begun != nil {
+		w.asked.Begun()
+	}
 	w.join()
 	for _, s := range w.again {
 		if s.second = true; w.isOver() || w.ctx.Err() != nil {

@@ -51,6 +51,8 @@ type CatchUp struct {
 	// concurrently. Optional.
 	Each  func(MissedSlot)
 	After func(Result)
+	// Begun is called once all slots have begun and have nothing to start: their checks run or wait for locks. Optional.
+	Begun func()
 }
 
 // MissedSlot is a slot in the past that has rows: it was missed, or left open by a runner that died, or it has

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,14 +23,19 @@ const (
 	thoroughly = time.Hour
 	// pruning is how often history is pruned.
 	pruning = 24 * time.Hour
+	// mostCatchUps bounds the catch-ups that go on at once. All but the last one have nothing to start.
+	mostCatchUps = 2
 )
 
 // catchUpState is part of state. Its instants, other than until, are local and monotonic. A catch-up is complete if it
-// has come to all slots that it found, even if it left rows in some.
+// has come to all slots that it found, even if it left rows in some. The last one is the one that began last. It also
+// looks at the slots that the one before it still works on.
 type catchUpState struct {
-	busy     bool
+	going    int       // catch-ups that go on
+	begun    int       // catch-ups that have begun
+	starts   bool      // the last one has slots to begin, or checks to start
 	due      bool      // a slot was done since the last one began
-	ended    time.Time // when the last one ended
+	ended    time.Time // when the last one ended, or had nothing more to start
 	until    time.Time // no slot before it had work left when the last complete one ended; zero before the first
 	thorough time.Time // when the last complete one that read the whole ledger began
 	pruned   time.Time // when history was last pruned
@@ -37,23 +43,26 @@ type catchUpState struct {
 	missed   int64     // slots that began without a run here, since the last complete one began
 }
 
-// beginCatchUp begins a catch-up when it is time for one.
+// beginCatchUp begins a catch-up when it is time for one. A check of an earlier one may go on for long.
 func (d *daemon) beginCatchUp(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c, now := &d.catchUp, monotonic()
-	if c.busy || !c.due && !c.ended.IsZero() && now.Sub(c.ended) < min(often, d.grid.Width()) {
+	if c.starts || c.going == mostCatchUps ||
+		!c.due && !c.ended.IsZero() && now.Sub(c.ended) < min(often, d.grid.Width()) {
 		return
 	}
 	whole := c.thorough.IsZero() || now.Sub(c.thorough) >= thoroughly
 	since, until := d.catchUpRange(whole)
 	missed := c.missed
-	c.busy, c.due = true, false
+	c.going, c.begun, c.starts, c.due = c.going+1, c.begun+1, true, false
+	nth := c.begun
 	d.work.Go(func() {
-		left, err := d.catchUpOn(ctx, since, until)
+		left, err := d.catchUpOn(ctx, since, until, func() { d.catchUpWaits(nth) })
+		d.catchUpWaits(nth)
 		d.mu.Lock()
-		c.busy, c.ended, c.err = false, monotonic(), err
-		if !left.IsZero() {
+		c.going, c.err = c.going-1, err
+		if !left.IsZero() && nth == c.begun {
 			c.until = left
 			c.missed -= missed
 			if whole {
@@ -66,6 +75,15 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 			d.prune(ctx)
 		}
 	})
+}
+
+// catchUpWaits notes that a catch-up has nothing to start. If it is the last one, another one may begin.
+func (d *daemon) catchUpWaits(nth int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := &d.catchUp; nth == c.begun {
+		c.starts, c.ended = false, monotonic()
+	}
 }
 
 // catchUpRange returns the slots to look at, from since up to but not including until. Call it with
@@ -93,15 +111,17 @@ func leftTo(r slots.Result) bool {
 }
 
 // catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
-// it left no slot, and the zero time if catch-up has not come to all slots.
-func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
-	r, err := slots.NewRunner(ctx, d.cfg.Runner)
+// it left no slot, and the zero time if catch-up has not come to all slots. It calls begun when it has nothing to start.
+func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time, begun func()) (left time.Time, err error) {
+	cfg := d.cfg.Runner
+	cfg.Shared.Connections = cmp.Or(cfg.Shared.Connections, d.catchUpConnections)
+	r, err := slots.NewRunner(ctx, cfg)
 	if err != nil {
 		return left, stoppedBy(ctx, false, err)
 	}
 	opened := false // a slot
 	left = until
-	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
+	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, Begun: begun, After: func(r slots.Result) {
 		d.warnNotRegistered(ctx, r)
 		if leftTo(r) && r.Slot.Before(left) {
 			left = r.Slot

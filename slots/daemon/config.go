@@ -56,11 +56,14 @@ type Config struct {
 const DefaultSlots = 2
 
 // Pool returns how many connections a daemon may need at once: those of a runner for each of Slots,
-// and for catch-up. It uses all of them only if slots overlap and their checks take transactions.
+// and for catch-up. A second catch-up has connections of its own except for checks. A daemon uses all
+// of them only if slots overlap and their checks take transactions.
 func (c Config) Pool() int {
-	connections := cmp.Or(c.Runner.Connections, slots.DefaultConnections)
-	return (cmp.Or(c.Slots, DefaultSlots) + 1) * (connections + slots.OwnConnections)
+	return (cmp.Or(c.Slots, DefaultSlots)+1)*(c.connections()+slots.OwnConnections) + slots.OwnConnections
 }
+
+// connections returns how many checks with a transaction a run does at once.
+func (c Config) connections() int { return cmp.Or(c.Runner.Connections, slots.DefaultConnections) }
 
 func nobody(*http.Request) bool { return false }
 
@@ -70,6 +73,8 @@ type daemon struct {
 	schema   pgsql.Schema
 	log      *slog.Logger
 	patience time.Duration // how long one turn of the loop may take
+
+	catchUpConnections chan struct{} // bounds the checks with a transaction of all catch-ups
 	state
 }
 
@@ -97,6 +102,7 @@ func newDaemon(cfg Config) (*daemon, error) {
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
 	d := &daemon{
 		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pg.ReplyTimeout, state: newState(),
+		catchUpConnections: make(chan struct{}, max(1, cfg.connections())),
 	}
 	return d, nil
 }

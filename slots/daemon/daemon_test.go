@@ -555,6 +555,44 @@ func TestCatchUpLooksAgainAtALockedRowBesideRowsOfAnUnregisteredJob(t *testing.T
 	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
 }
 
+// The first check takes long. What catch-up comes to look for later does not wait for it.
+func TestALongCheckInACatchUpDelaysNoOtherCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	w.record("job")
+	called, end := make(chan struct{}), make(chan struct{})
+	w.registry.Register("long", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		close(called)
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return nil, ctx.Err()
+	}), jobs.Timeout(time.Minute))
+	first := w.slot(-20)
+	if err := w.ledger.Begin(t.Context(), w.slot(-30)); err != nil {
+		t.Fatal(err)
+	}
+	w.due(first, "long", 1)
+	d, _ := w.start()
+	<-called
+	for n := range 3 {
+		w.due(w.slot(-10+n), "job", 1)
+		eventually(t, "a row of another slot to be recorded", func() bool { return w.ended() == n+1 })
+	}
+	eventually(t, "a catch-up to leave the slot to the first one", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.catchUp.until.Equal(first) && !d.catchUp.thorough.IsZero()
+	})
+	close(end)
+	eventually(t, "catch-up to go on after the slot", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return w.ended() == 4 && d.catchUp.until.After(first)
+	})
+}
+
 func TestACheckThatIgnoresItsTimeoutInACatchUpEndsTheDaemonBesideALockedRow(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
@@ -662,7 +700,7 @@ func TestARowThatTheDatabaseRefusesIsCheckedOnceByTheRunAndOnceByCatchUp(t *test
 	atRest := func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return len(d.running) == 0 && !d.catchUp.busy
+		return len(d.running) == 0 && d.catchUp.going == 0
 	}
 	eventually(t, "the run and the catch-up", func() bool { return calls() >= want && atRest() })
 	for range 3 {

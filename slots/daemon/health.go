@@ -51,7 +51,7 @@ type LastRun struct {
 func (d *daemon) health() Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := Health{Problems: d.problems(), Running: d.busy(), Missed: d.catchUp.missed, CatchingUp: d.catchUp.busy}
+	h := Health{Problems: d.problems(), Running: d.busy(), Missed: d.catchUp.missed, CatchingUp: d.catchUp.going > 0}
 	if d.stopping {
 		h.Problems = append(h.Problems, stoppingText)
 	}
