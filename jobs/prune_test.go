@@ -181,3 +181,36 @@ func TestPruneForgetsWhatRulesHaveFiredForKeysThatDoNotWait(t *testing.T) {
 		t.Errorf("left are %q, %v", left, err)
 	}
 }
+
+// A prune whose time is bounded reads some of the entries, and the next one must not read the same.
+func TestPrunesThatAreCutShortForgetTheLastOldEntry(t *testing.T) {
+	pgtest.NotOnCitus(t, "a trigger of the test is on a distributed table")
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into prescient.rule_fired (job, entity_key, since, step, fired_at)
+		select 7, to_char(n, 'FM000000'), '2020-01-01', 'first', case when n = 40000 then timestamptz '2020-02-01' else '2020-03-02' end
+		from generate_series(1, 40000) as n;
+		create sequence public.pages;
+		create function public.cut() returns trigger language plpgsql as $$
+		begin
+			if nextval('public.pages') % 2 = 0 then
+				raise exception 'the time is over';
+			end if;
+			return null;
+		end $$;
+		create trigger cut after delete on prescient.rule_fired for each statement execute function public.cut()`)
+	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for try := 1; ; try++ {
+		_, _ = admin.New(w.client).Prune(t.Context(), w.db, before, false) // one page of four
+		var left int
+		if err := w.db.Get(&left, "select count(*) from prescient.rule_fired where fired_at < $1", before); err != nil {
+			t.Fatal(err)
+		}
+		if left == 0 {
+			break
+		}
+		if try == 500 { // some tries begin at random, and a quarter of these in the last page
+			t.Fatal("the last entry is still there")
+		}
+	}
+}

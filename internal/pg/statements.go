@@ -242,6 +242,7 @@ var (
 	RulePosition          = file("rule_position")
 	RulePrune             = file("rule_prune")
 	RulePruneCount        = file("rule_prune_count")
+	RulePruneStart        = file("rule_prune_start")
 	RuleRemoving          = file("rule_removing")
 	RuleRetime            = file("rule_retime")
 	RuleTriggers          = file("rule_triggers")

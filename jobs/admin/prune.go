@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
@@ -63,11 +64,26 @@ func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun
 	return pruned, nil
 }
 
-// pruneBatch is how many entries of table rule_fired a transaction reads.
-const pruneBatch = 10_000
+const (
+	// pruneBatch is how many entries of table rule_fired a transaction reads.
+	pruneBatch = 10_000
+	// pruneSample is the percentage of the blocks of table rule_fired out of which a walk chooses its first entry.
+	pruneSample = 0.1
+)
 
-// pruneFired deletes the old entries of table rule_fired, in bounded transactions, and returns their
-// number.
+// firedEntry names an entry of table rule_fired. The zero value stands for the first or the last one.
+type firedEntry struct {
+	job       sql.NullInt64
+	key, step sql.NullString
+	since     sql.NullTime
+}
+
+func (e *firedEntry) args() []any { return []any{e.job, e.key, e.since, e.step} }
+
+func (e *firedEntry) targets() []any { return []any{&e.job, &e.key, &e.since, &e.step} }
+
+// pruneFired deletes the old entries of table rule_fired, in bounded transactions, and returns their number. It begins
+// at a random entry, because its context may end before it has read all of them: the next call then reads others.
 func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (fired int64, err error) {
 	if dryRun {
 		err = tx.Read(ctx, db, func(db tx.DB) error {
@@ -75,14 +91,30 @@ func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, d
 		})
 		return fired, err
 	}
-	var job sql.NullInt64 // the last entry that was read
-	var key, step sql.NullString
-	var since sql.NullTime
+	var first firedEntry
+	err = tx.Read(ctx, db, func(db tx.DB) error {
+		return pg.One(ctx, db, pg.RulePruneStart.In(c.jobs.Schema()), []any{pruneSample}, first.targets()...)
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	fired, err = c.pruneBetween(ctx, db, before, first, firedEntry{})
+	if err != nil || !first.job.Valid {
+		return fired, err
+	}
+	n, err := c.pruneBetween(ctx, db, before, firedEntry{}, first)
+	return fired + n, err
+}
+
+// pruneBetween is pruneFired for the entries after one, up to another one.
+func (c *Client) pruneBetween(
+	ctx context.Context, db jobs.DB, before time.Time, after, upTo firedEntry,
+) (fired int64, err error) {
 	for {
 		var gone, read int64
 		err := tx.In(ctx, db, func(db tx.DB) error {
-			args := []any{before, job, key, since, step, pruneBatch}
-			return pg.One(ctx, db, pg.RulePrune.In(c.jobs.Schema()), args, &gone, &read, &job, &key, &since, &step)
+			args := slices.Concat([]any{before}, after.args(), []any{pruneBatch}, upTo.args())
+			return pg.One(ctx, db, pg.RulePrune.In(c.jobs.Schema()), args, append([]any{&gone, &read}, after.targets()...)...)
 		})
 		if err != nil {
 			return fired, err

@@ -1,11 +1,12 @@
 -- Deletes old entries about steps that have fired, out of the next $6 entries after one ($2 to $5;
--- nulls: the first ones): those from before $1 whose key does not wait. It returns their number,
--- how many entries it has read, and the last one.
--- Called by jobs/admin.Client.pruneFired.
+-- nulls: the first ones), up to another one ($7 to $10; nulls: the last one): those from before $1
+-- whose key does not wait. It returns their number, how many entries it has read, and the last one.
+-- Called by jobs/admin.Client.pruneBetween.
 with page as materialized (
     select f.job, f.entity_key, f.since, f.step, f.fired_at
     from prescient.rule_fired f
-    where $2::bigint is null or (f.job, f.entity_key::text, f.since, f.step) > ($2, $3::text, $4::timestamptz, $5::text)
+    where ($2::bigint is null or (f.job, f.entity_key::text, f.since, f.step) > ($2, $3::text, $4::timestamptz, $5::text))
+        and ($7::bigint is null or (f.job, f.entity_key::text, f.since, f.step) <= ($7, $8::text, $9::timestamptz, $10::text))
     order by f.job, f.entity_key, f.since, f.step
     limit $6
 ), old as materialized (
