@@ -38,7 +38,7 @@ type Message struct {
 	// alone.
 	SendAt *time.Time `json:"send_at,omitempty"`
 	// About is the same for a message that tells of a problem, and the one that tells that it is over. Empty: it is
-	// the ID of the event.
+	// the Source, # and ID of the event.
 	About string `json:"about,omitempty"`
 	// Over tells that the problem is over.
 	Over bool `json:"over,omitempty"`

@@ -171,8 +171,9 @@ func Decode(e event.Event) (m Message, err error) {
 	if err := json.Unmarshal(e.Data, &m.Message); err != nil || strings.TrimSpace(m.Text) == "" {
 		return m, fmt.Errorf("%w: event %q is no message: its data need a text", event.ErrRefused, e.ID)
 	}
-	if m.ID = e.ID; m.About == "" {
-		m.About = e.ID
+	m.ID = e.Source + "#" + e.ID // two stores may give one ID
+	if m.About == "" {
+		m.About = m.ID
 	}
 	return m, nil
 }

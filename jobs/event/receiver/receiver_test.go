@@ -224,8 +224,30 @@ func TestMessagesThatAreToldTogetherHaveAnotherIDThanEachOfThem(t *testing.T) {
 	for _, line := range web.Got() {
 		ids = append(ids, regexp.MustCompile(`"id":"(.*?)"`).FindStringSubmatch(line)[1])
 	}
-	if len(ids) != 3 || ids[0] != "1" || ids[1] == "1" || ids[1] != ids[2] {
+	if len(ids) != 3 || ids[0] != "test#1" || ids[1] == ids[0] || ids[1] != ids[2] {
 		t.Errorf("%q", ids)
+	}
+}
+
+func TestMessagesOfOneIDFromTwoStoresAreNotTheSame(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, nil)
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: open(t, "http://"+web.Host(), loopback)})
+	for _, source := range []string{"prescient:/one", "prescient:/two"} {
+		list := events("report-42 a late>")
+		list[0].Source = source
+		if err := p.Publish(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, field := range []string{"id", "about"} {
+		var got []string
+		for _, line := range web.Got() {
+			got = append(got, regexp.MustCompile(`"` + field + `":"(.*?)"`).FindStringSubmatch(line)[1])
+		}
+		if len(got) != 2 || got[0] == got[1] {
+			t.Errorf("%s: %q", field, got)
+		}
 	}
 }
 
