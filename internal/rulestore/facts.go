@@ -376,8 +376,8 @@ func (r *resolver) mixes(
 		if names := u.table.ofType(is.Local[0], columns); len(names) == 1 && !lookup {
 			value, operand = names[0], names[0]
 		}
-		what = fmt.Sprintf("reads %s by the clocks of UTC, and %s: write %s::timestamp at time zone %s", value, because, operand,
-			zone)
+		what = fmt.Sprintf("reads %s by the clocks of UTC, and %s: write %s::timestamp at time zone %s",
+			value, because, operand, zone)
 	default:
 		what = fmt.Sprintf("makes a %s of an instant by the clocks of UTC, and %s: write (... at time zone %s)::%[1]s",
 			plainType(is.Made[0]), because, zone)

@@ -114,7 +114,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	if p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), otherClocks(u.Applied), u.mixed, from); u.zone != "" {
+	p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), otherClocks(u.Applied), u.mixed, from)
+	if u.zone != "" {
 		p.Warnings = append(p.Warnings, u.zone)
 	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
