@@ -120,6 +120,9 @@ func TestEachPodOfAnIndexedJobHasAShardThatTheSettingsAccept(t *testing.T) {
 		return n
 	}
 	shard := regexp.MustCompile(`--shard=(\S+)\]`).FindStringSubmatch(file.Text)
+	if strings.Contains(file.Text, "\n      backoffLimit: 4") || number("backoffLimitPerIndex") != 4 {
+		t.Errorf("a store that is down ends the pods of the other shards:\n%s", file.Text)
+	}
 	if n := number("completions"); shard == nil || n != s.Shards || number("parallelism") != n {
 		t.Fatalf("%d shards in\n%s", s.Shards, file.Text)
 	}
