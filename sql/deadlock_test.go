@@ -2,9 +2,13 @@ package sql_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -96,6 +100,37 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The record ends the claim and then the stay of its run in the slot. The token of the run may be the lower one.
+func TestTheRecordThatClosesASlotAndAHeartbeatNeverDeadlock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const slot = "2030-03-01 12:00Z"
+	exec(t, db, "insert into prescient.job (job, name) values (1, 'remind')")
+	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		values (1, 'order', '1', '`+slot+`', '`+slot+`')`)
+	exec(t, db, "select prescient.open_slot('"+slot+"', 'run', 1, 'me', '1 minute', '"+slot+"')")
+	exec(t, db, `insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
+		values (2, '`+slot+`', 'run', '{1}', 1, 1, 'me', now() + interval '1 minute')`)
+	record := begin(t, db)
+	exec(t, record, "delete from prescient.future_job; update prescient.slot_job set drained = true")
+	exec(t, record, "select prescient.fence('"+slot+"', 2, 1, true, null)")
+	beaten := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(t.Context(), pg.ClaimRenew.In(pgsql.DefaultSchema), pq.Int64Array{1, 2}, time.Minute.Microseconds())
+		beaten <- err
+	}()
+	pgtest.AwaitWaits(t, db, 1)
+	if state := get[string](t, record, "select state from prescient.close_slot('"+slot+"', false, 2)"); state != "done" {
+		t.Errorf("the slot is %s", state)
+	}
+	if err := record.Commit(); err != nil {
+		t.Error(err)
+	}
+	if err := <-beaten; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -361,7 +361,7 @@ create table prescient.slot_claim (
     runner          prescient.label not null,
     allocated_until timestamptz not null,
     -- The fence locks this key, which a take-over changes and a heartbeat does not: records and heartbeats never wait
-    -- for each other, and a take-over waits for a record.
+    -- for each other, except for the record that ends the claim, and a take-over waits for a record.
     constraint slot_claim_pkey primary key (token),
     constraint slot_claim_kind check (kind in ('run', 'catch_up'))
 )

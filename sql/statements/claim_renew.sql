@@ -1,5 +1,5 @@
 -- The heartbeat of a run's claims. Claims that do not come back are gone, or lost. They are locked
--- in the order of their tokens.
+-- in the order of their tokens, and the stay of the run in its slot last, as by the record that closes the slot.
 -- Called by slots/internal/claim.Keeper.renew.
 update prescient.slot_claim c
 set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'
@@ -7,7 +7,7 @@ from (
     select token
     from prescient.slot_claim
     where token = any ($1::bigint[])
-    order by token
+    order by jobs = '{}', token
     for no key update
 ) as mine
 where c.token = mine.token
