@@ -305,6 +305,7 @@ func (w *world) areApart() {
 
 func TestTheChecksOfTwoStoresAreNotTheSame(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it takes no insert of rows of another schema")
 	w := setup(t, each(func(string) result { return result{} }))
 	w.due(invoices("1")...)
 	w.run(slot(1), w.config())
@@ -324,6 +325,7 @@ func TestTheChecksOfTwoStoresAreNotTheSame(t *testing.T) {
 
 func TestARowThatGetsAnIDAgainAfterARestoreIsAnotherCheck(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it restarts no sequence of a table")
 	w := setup(t, each(func(string) result { return result{} }))
 	w.due(invoices("1")...)
 	w.run(slot(1), w.config())

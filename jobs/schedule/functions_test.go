@@ -242,7 +242,7 @@ func TestSQLRoundsBoundsUpToWholeSeconds(t *testing.T) {
 	if !s.Start.Equal(start) || !s.End.Equal(end) || !s.Anchor.Equal(start) {
 		t.Errorf("from %s to %s, anchor %s", s.Start, s.End, s.Anchor)
 	}
-	if _, err := w.db.ExecContext(t.Context(), "update prescient.schedule set anchor = anchor + interval '0.75 seconds'"); err != nil {
+	if _, err := w.db.ExecContext(t.Context(), "update prescient.schedule set anchor = (anchor at time zone 'UTC' + interval '0.75 seconds') at time zone 'UTC'"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"updated", "unchanged"} {

@@ -113,10 +113,10 @@ func TestFindingsAreToldOnceTheClockIsSetBack(t *testing.T) {
 	w := setup(t)
 	w.cfg.Every = 5 * time.Second
 	w.want("all is well", w.told(), "")
-	w.db.MustExec("update prescient.alert_look set looked_at = looked_at + interval '1 day'")
+	w.db.MustExec("update prescient.alert_look set looked_at = (looked_at at time zone 'UTC' + interval '1 day') at time zone 'UTC'")
 	w.deadLetter()
 	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
-	w.db.MustExec("update prescient.alert_look set looked_at = looked_at + interval '1 day'")
+	w.db.MustExec("update prescient.alert_look set looked_at = (looked_at at time zone 'UTC' + interval '1 day') at time zone 'UTC'")
 	w.db.MustExec("update prescient.alert set told_at = told_at + interval '1 day'")
 	w.want("it was told by the clock of before", w.told(), dead+"still: dead-letters, since")
 }

@@ -706,7 +706,7 @@ func TestOneForwarderAtATimeSendsToADestination(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 	// The first one hangs for longer than its lease: another one takes over, and what the first has sent is not recorded.
-	w.db.MustExec("update prescient.event_consumer set allocated_until = clock_timestamp() - interval '1 second'")
+	w.db.MustExec("update prescient.event_consumer set allocated_until = statement_timestamp() - interval '1 second'")
 	if sent := w.forward(); sent.Sent != 1 {
 		t.Errorf("%+v", sent)
 	}

@@ -130,7 +130,7 @@ func TestAKilledForwarderLosesNoMessageAndKeepsTheOrderOfSubjects(t *testing.T) 
 	kills := 0
 	await.True(t, "all messages to be recorded", func() bool {
 		// What a killed process holds ends with its lease. Here it ends at once.
-		db.MustExec("update prescient.event_consumer set allocated_until = clock_timestamp() - interval '1 second'")
+		db.MustExec("update prescient.event_consumer set allocated_until = statement_timestamp() - interval '1 second'")
 		if sendUntilHung(t, s, url, "ntfy+http://"+strings.TrimPrefix(server.URL, "http://")+"/t") {
 			kills++
 			return false

@@ -86,7 +86,7 @@ func TestACallForAClaimThatIsRepeatedRenewsItsLease(t *testing.T) {
 		var first int64
 		var lasts float64
 		db := s.Server.DB
-		if _, err := db.ExecContext(t.Context(), `update prescient.slot_claim set allocated_until = clock_timestamp() + interval '1 s' where token = $1`, c.Token); err != nil {
+		if _, err := db.ExecContext(t.Context(), `update prescient.slot_claim set allocated_until = statement_timestamp() + interval '1 s' where token = $1`, c.Token); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.GetContext(t.Context(), &first, call, s.At(), c.Token, s.Number); err != nil || first != c.First {
