@@ -10,15 +10,18 @@ with refused as (
         error = g.error,
         try_at = case
             when d.refusals + 1 < coalesce($3::integer, 2147483647)
-                and g.refused_at > t.now - coalesce($4::double precision, 1e9) * interval '1 second'
-                then t.now + least(600, power(2, least(d.refusals, 10))) * interval '1 second'
+                and g.refused_at > t.limit_at
+                -- In UTC, as Citus takes no interval of a timestamptz here.
+                then (t.now at time zone 'UTC' + least(600, power(2, least(d.refusals, 10))) * interval '1 second') at time zone 'UTC'
         end,
         dead_at = case
             when d.refusals + 1 >= coalesce($3::integer, 2147483647)
-                or g.refused_at <= t.now - coalesce($4::double precision, 1e9) * interval '1 second'
+                or g.refused_at <= t.limit_at
                 then t.now
         end
-    from (select statement_timestamp() as now) as t,
+    from (
+            select statement_timestamp() as now, statement_timestamp() - coalesce($4::double precision, 1e9) * interval '1 second' as limit_at
+        ) as t,
         lateral (
             select u.number, u.error, case when e.refusals = 0 then t.now else e.refused_at end as refused_at
             from unnest($1::bigint[], $2::text[]) as u (number, error)

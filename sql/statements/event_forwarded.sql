@@ -8,8 +8,8 @@ set mark = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then $3
     acked_at = case when ($3::text::xid8, $4::bigint) > (c.mark, c.position) then t.now else c.acked_at end,
     failing_since = case when $5::text is not null then coalesce(c.failing_since, t.now) end,
     error = $5,
-    allocated_until = t.now + $6::double precision * interval '1 second'
-from (select statement_timestamp() as now) as t
+    allocated_until = t.until
+from (select statement_timestamp() as now, statement_timestamp() + $6::double precision * interval '1 second' as until) as t
 where c.name = $1 and c.token = $2
 returning
     c.mark, c.position,
