@@ -45,7 +45,7 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 			w.enqueue("job", slot(1), waits.rows)
 			now := func(c *slots.Config) { c.Now = nil }
 			var at time.Time
-			if err := w.db.Get(&at, "update prescient.future_job set next_check_at = prescient.slot_floor(clock_timestamp(), '1 second') returning next_check_at"); err != nil {
+			if err := w.db.Get(&at, "update prescient.future_job set next_check_at = prescient.slot_floor(statement_timestamp(), '1 second') returning next_check_at"); err != nil {
 				t.Fatal(err)
 			}
 			result, err := w.runner(now).Run(t.Context(), at)

@@ -89,6 +89,7 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 // The end of case 2 cannot be recorded at first, so the transaction that has published its event is rolled back.
 func TestAnEventExistsIfAndOnlyIfItsTransactionCommits(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	for name, config := range map[string]testkit.Config{
 		"a database of the kit": {}, "a database of the test": {DB: pgtest.New(t)},
 	} {

@@ -144,6 +144,7 @@ var beforeTheRule = map[string]string{
 // From this row an enqueue in an older snapshot finds out that there is a rule.
 func TestAnApplyOfANewRuleWritesTheRowOfItsJob(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "a snapshot of the coordinator does not hold for what is on a worker")
 	for name, before := range beforeTheRule {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -501,6 +502,7 @@ func TestAnApplyThatDiesIsResumed(t *testing.T) {
 // for the slot that follows from its values.
 func TestApplyBesideWritesMissesNoRow(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "a transaction does not end on all servers at once")
 	s := newShop(t)
 	s.exec("insert into shop.orders (id, placed_at) select n, now() - n % 20 * interval '1 hour' from generate_series(1, 3000) as n")
 	ctx, stop := context.WithCancel(t.Context())

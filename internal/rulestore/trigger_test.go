@@ -115,6 +115,9 @@ func TestAnInstantThatNeverComesHoldsTheRowBesideOthers(t *testing.T) {
 			for _, other := range []string{"placed_at", "changed(channel)"} {
 				t.Run(kind+" "+zone+" "+other, func(t *testing.T) {
 					t.Parallel()
+					if other != "placed_at" {
+						pgtest.NotOnCitus(t, "some queries with changed join a local table with a distributed one")
+					}
 					s := newShopAt(t, noon)
 					s.exec("alter table shop.orders add hold " + kind)
 					write := func(from, to int) {

@@ -144,7 +144,7 @@ func (w *world) publish(ids ...string) {
 // events back for a moment.
 func (w *world) forward() forward.Sent {
 	w.t.Helper()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() + interval '1 hour' where try_at is not null")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp() + interval '1 hour' where try_at is not null")
 	return w.send()
 }
 
@@ -171,7 +171,7 @@ func (w *world) send() (total forward.Sent) {
 // retry makes refused events due, and sends what waits.
 func (w *world) retry() forward.Sent {
 	w.t.Helper()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() where try_at is not null")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp() where try_at is not null")
 	return w.send()
 }
 
@@ -256,7 +256,7 @@ func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {
 	if sent := w.send(); !errors.Is(sent.Refusal, event.ErrRefused) || sent.Err != nil {
 		t.Errorf("%+v", sent)
 	}
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() + interval '10 minutes' where try_at is not null")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp() + interval '10 minutes' where try_at is not null")
 	if sent := w.send(); sent.Refused != 0 || sent.Refusal != nil {
 		t.Errorf("within the pause: %+v", sent)
 	}
@@ -349,7 +349,7 @@ func TestAnEventThatWasRefusedForLongBecomesADeadLetter(t *testing.T) {
 	w.forward()
 	w.retry()
 	w.want("soon after", w.refused(), "a1:2")
-	w.db.MustExec("update prescient.event_dead set refused_at = clock_timestamp() - interval '1 hour'")
+	w.db.MustExec("update prescient.event_dead set refused_at = statement_timestamp() - interval '1 hour'")
 	w.retry()
 	w.want("an hour later", w.refused(), "[a1:3]")
 }
@@ -362,7 +362,7 @@ func TestAnEventThatWasHeldBackForLongIsTriedAgainAfterItsFirstRefusal(t *testin
 	w.publish("a1", "a2")
 	w.forward()
 	w.want("refused", w.refused(), "a1:1 a2:0")
-	w.db.MustExec("update prescient.event_dead set refused_at = clock_timestamp() - interval '1 hour' where id = 'a2'")
+	w.db.MustExec("update prescient.event_dead set refused_at = statement_timestamp() - interval '1 hour' where id = 'a2'")
 	w.receiver.refuse("a2")
 	w.retry()
 	w.want("refused", w.refused(), "a2:1")
@@ -732,10 +732,10 @@ func TestAKilledForwarderSendsAgainWhatItHasNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, forward.Config{})
 	w.publish("a1", "b1", "a2")
-	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = clock_timestamp() - interval '1 second'")
+	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = statement_timestamp() - interval '1 second'")
 	w.forward()
 	w.want("received", w.receiver.received(), "a1 a2 b1")
-	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = clock_timestamp() + interval '1 minute'")
+	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = statement_timestamp() + interval '1 minute'")
 	w.publish("a3")
 	if sent := w.forward(); !sent.Elsewhere {
 		t.Errorf("%+v", sent)
@@ -814,7 +814,7 @@ func TestTheRecordOfABatchRenewsTheLeaseForTheNext(t *testing.T) {
 		if err == nil && holds {
 			renewed++
 		}
-		w.db.MustExecContext(ctx, "update prescient.event_consumer set allocated_until = clock_timestamp()")
+		w.db.MustExecContext(ctx, "update prescient.event_consumer set allocated_until = statement_timestamp()")
 	}
 	var ids []string
 	for n := range 600 {
@@ -877,6 +877,7 @@ func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {
 // recorded. The same forwarder then has to record that in the next batch.
 func TestAnEventWhoseRefusalOrTimeWasNotRecordedIsDecidedAgain(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setupReceiver(t, time.Now().Add(time.Hour))
 	w.db.MustExec(`create function fail() returns trigger language plpgsql as $$ begin raise 'the disk is full'; end $$;
 		create trigger fail before insert on prescient.event_dead for each row execute function fail()`)

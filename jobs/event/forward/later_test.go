@@ -61,7 +61,7 @@ func TestAMessageWaitsForItsTimeAndHoldsBackNoOther(t *testing.T) {
 	w.want("later", w.refused(), "a2:0 b4:0")
 	calls := 0
 	w.receiver.before = nil
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
 	calls = w.receiver.tries
 	w.send()
 	w.want("received together", w.receiver.received(), "a2 b4")
@@ -146,7 +146,7 @@ func TestTheMessagesToARecipientThatAreDueTogetherAreNotDivided(t *testing.T) {
 			calls[to]++
 		}
 	}
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() - interval '1 second'")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp() - interval '1 second'")
 	w.send()
 	for to, n := range calls {
 		if n != 1 {
@@ -191,7 +191,7 @@ func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
 	w.cfg.Lease = 9 * time.Second
 	w.publish("a2")
 	w.forward()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp()")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp()")
 	w.publish("b1")
 	w.receiver.down = event.Partial([]error{event.ErrThrottled})
 	w.receiver.before = func(ctx context.Context, _ []event.Event) { <-ctx.Done() }
@@ -235,13 +235,13 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 		where e.type = 'over' and l.type = 'late' and e.send_at < l.send_at`); err != nil || early > 0 {
 		t.Errorf("%d ends are sent before their problems, %v", early, err)
 	}
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
 	w.receiver.refuse("a2")
 	w.send()
 	w.want("received", w.receiver.received(), "c2 c1 d2 d4")
 	w.tell("e2", "late")
 	w.forward()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp() where id <> 'a2'")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp() where id <> 'a2'")
 	w.send() // before a2 is tried again
 	w.want("received", w.receiver.received(), "e2")
 	w.receiver.refuse()
@@ -255,7 +255,7 @@ func TestAMessageThatIsDueAndFailsHoldsBackNoOther(t *testing.T) {
 	w := setupReceiver(t, time.Now().Add(time.Hour))
 	w.publish("a2", "b4")
 	w.forward()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
 	w.receiver.downFor("a2")
 	w.publish("c1")
 	got := map[string]bool{}
@@ -280,7 +280,7 @@ func TestAnEndWaitsForAProblemThatIsADeadLetter(t *testing.T) {
 	w.forward()
 	w.tell("a1", "over")
 	w.forward()
-	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
 	w.receiver.refuse("a2")
 	w.send()
 	w.send()

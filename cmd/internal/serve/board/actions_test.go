@@ -23,7 +23,7 @@ func TestARunningActionIsStoppedIfItsServerGivesNoSign(t *testing.T) {
 	if got := last(); got.Outcome != Running || got.FinishedAt != nil {
 		t.Errorf("the action runs: %+v", got)
 	}
-	b.cfg.DB.MustExec("update prescient.action set seen_at = clock_timestamp() - interval '70 seconds'")
+	b.cfg.DB.MustExec("update prescient.action set seen_at = statement_timestamp() - interval '70 seconds'")
 	got := last()
 	if got.Outcome != Stopped || got.Result != lost || got.FinishedAt == nil || time.Since(*got.FinishedAt) < lostAfter {
 		t.Errorf("its server gives no sign: %+v", got)
@@ -35,7 +35,7 @@ func TestARunningActionIsStoppedIfItsServerGivesNoSign(t *testing.T) {
 func TestARunningActionIsRenewed(t *testing.T) {
 	t.Parallel()
 	b, last, end := runAction(t, time.Millisecond)
-	b.cfg.DB.MustExec("update prescient.action set seen_at = clock_timestamp() - interval '70 seconds'")
+	b.cfg.DB.MustExec("update prescient.action set seen_at = statement_timestamp() - interval '70 seconds'")
 	await.True(t, "the action to be renewed", func() bool { return last().Outcome == Running })
 	end()
 	await.True(t, "the action to end", func() bool { return last().Outcome == Succeeded })

@@ -30,7 +30,7 @@ func TestASlotThatWaitedForALockNamesTheSessionAndIsNotCalledSlow(t *testing.T) 
 	s.DB.MustExec(`update prescient.slot_job set last_at = slot + interval '20 minutes'`)
 	s.DB.MustExec(`update prescient.slot_run set finished_at = slot + interval '20 minutes'`)
 	s.DB.MustExec(`update prescient.slot_run set waited_for = $2 where slot = $1`, waited, holder)
-	s.DB.MustExec(`update prescient.slot_run set waited_for = $2, state = 'open', finished_at = null, opened_at = clock_timestamp() where slot = $1`,
+	s.DB.MustExec(`update prescient.slot_run set waited_for = $2, state = 'open', finished_at = null, opened_at = statement_timestamp() where slot = $1`,
 		open, holder)
 	s.DB.MustExec(`insert into prescient.slot_claim (slot, token, kind, jobs, first_id, last_id, runner, allocated_until)
 		values ($1, 1, 'run', '{}', 0, 0, 'here', clock_timestamp() + interval '1 hour')`, open)
