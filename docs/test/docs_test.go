@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // ends finds a command line that ends units of systemd, with its options and units.
-var ends = regexp.MustCompile("systemctl (?:disable|stop)((?: +[\\w.@-]+)+)")
+var ends = regexp.MustCompile(`systemctl (?:disable|stop)((?: +[\w.@-]+)+)`)
 
 // systemctl returns at the first unit that is not installed, and then ends none.
 func TestNoPageEndsTwoUnitsInOneLine(t *testing.T) {

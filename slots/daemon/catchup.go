@@ -111,7 +111,7 @@ func leftTo(r slots.Result) bool {
 }
 
 // catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
-// it left no slot, and the zero time if catch-up has not come to all slots. It calls begun when it has nothing to start.
+// it left no slot, and the zero time if catch-up has not come to all slots. It calls begun when all is begun.
 func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time, begun func()) (left time.Time, err error) {
 	cfg := d.cfg.Runner
 	cfg.Shared.Connections = cmp.Or(cfg.Shared.Connections, d.catchUpConnections)

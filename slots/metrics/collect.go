@@ -29,7 +29,7 @@ var (
 	leasesLost = desc("leases_lost_total", "Claims lost to other runners, or whose lease could not be renewed.")
 
 	published = desc("events_published_total", "Events that were written to the outbox.")
-	refused   = desc("events_failed_total", "Failed attempts to send an event to a destination or a message to a receiver.")
+	refused   = desc("events_failed_total", "Failed attempts to send an event to a destination, or a message to people.")
 
 	slotWidth   = desc("slot_width_seconds", "Distance between two slots.")
 	slotBegan   = desc("slot_timestamp_seconds", "The current slot.")

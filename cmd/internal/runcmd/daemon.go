@@ -27,10 +27,10 @@ func NewCmdDaemon(f *factory.Factory) *cobra.Command {
 on any machines, share each slot, also with runs that cron starts. Each claims the next rows, so an
 idle daemon claims more. The other daemons take over the rows of one that dies.
 
-A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own run.workers
-and run.connections. So the daemon needs up to 3 x (run.connections + 5) connections, 5 more for a second catch-up, 1 for
-the metrics, and 4 if rules were applied. If history.retention is set, it also does once a day what "jobs prune" and
-"events prune" do.
+A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up,
+has its own run.workers and run.connections. So the daemon needs up to 3 x (run.connections + 5)
+connections, 5 more for a second catch-up, 1 for the metrics, and 4 if rules were applied. If
+history.retention is set, it also does once a day what "jobs prune" and "events prune" do.
 
 If alerts.receiver is set, it looks for findings of "status" every 20 seconds, and tells the receiver of them as "run"
 does.

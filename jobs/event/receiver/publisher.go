@@ -107,8 +107,8 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	return event.Partial(errs)
 }
 
-// mostFailures is how many messages in a row a service may answer with an error before it is down. If it has taken none,
-// the messages may be the cause: then as many others follow.
+// mostFailures is how many messages in a row a service may answer with an error before it is down. If it has taken no
+// message, these may be the cause: then as many others follow.
 const mostFailures = 3
 
 // skip leaves out units, so that the next one is one of the rest at random. It returns how many. Later events of their
