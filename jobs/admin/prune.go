@@ -64,12 +64,8 @@ func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun
 	return pruned, nil
 }
 
-const (
-	// pruneBatch is how many entries of table rule_fired a transaction reads.
-	pruneBatch = 10_000
-	// pruneSample is the percentage of the blocks of table rule_fired out of which a walk chooses its first entry.
-	pruneSample = 0.1
-)
+// pruneBatch is how many entries of table rule_fired a transaction reads.
+const pruneBatch = 10_000
 
 // firedEntry names an entry of table rule_fired. The zero value stands for the first or the last one.
 type firedEntry struct {
@@ -93,7 +89,7 @@ func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, d
 	}
 	var first firedEntry
 	err = tx.Read(ctx, db, func(db tx.DB) error {
-		return pg.One(ctx, db, pg.RulePruneStart.In(c.jobs.Schema()), []any{pruneSample}, first.targets()...)
+		return pg.One(ctx, db, pg.RulePruneStart.In(c.jobs.Schema()), nil, first.targets()...)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err

@@ -70,6 +70,7 @@ func (w *world) listsStores() {
 
 func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "its workers do not follow the clock of a kit")
 	w := setup(t)
 	noon := w.aDay()
 	w.seen = map[string]bool{}
@@ -690,6 +691,7 @@ func TestTheChecksOfAnItemAreFoundHoweverManyOthersTheEntityHas(t *testing.T) {
 
 func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "its workers do not follow the clock of a kit")
 	w := setup(t)
 	const rows, size = 120, 60_000
 	for i := range rows {

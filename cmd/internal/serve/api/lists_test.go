@@ -10,6 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // rowsOf are the lists of the API that have pages: the field that has their rows, and what tells one row from another.
@@ -23,6 +24,7 @@ var rowsOf = map[string][2]string{
 // the rows of the list of jobs are in several states.
 func TestEveryListHasEachRowOnceIfItsAfterIsFollowed(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "its workers do not follow the clock of a kit")
 	const most = 23
 	w := setup(t)
 	noon := w.aDay() // with jobs that are overdue, failing, at work and quiet
