@@ -398,8 +398,11 @@ func readStarts(path string) (all []started, err error) {
 		var what string
 		var s started
 		var slot, at int64
-		if _, err := fmt.Sscan(lines.Text(), &what, &s.id, &s.job, &s.key, &s.checks, &slot, &at, &s.pid); err != nil {
-			return nil, fmt.Errorf("read the ledger of starts: %w in %q", err, lines.Text())
+		// A process that is killed within a write leaves the beginning of a line, and the next line follows at once.
+		line := lines.Text()
+		line = line[max(strings.LastIndex(line, "start "), strings.LastIndex(line, "end "), 0):]
+		if _, err := fmt.Sscan(line, &what, &s.id, &s.job, &s.key, &s.checks, &slot, &at, &s.pid); err != nil {
+			return nil, fmt.Errorf("read the ledger of starts: %w in %q", err, line)
 		}
 		s.slot, s.at = time.Unix(0, slot), time.Unix(0, at)
 		call := fmt.Sprint(s.id, s.checks, s.pid)

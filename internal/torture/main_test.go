@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -214,5 +215,18 @@ func TestTheLatestTimeOfAClockIsThatOfItsSteps(t *testing.T) {
 		if got := c.latest(now.Add(after)).Sub(now); got != want {
 			t.Errorf("after %v it is %v, want %v", after, got, want)
 		}
+	}
+}
+
+func TestALineOfAProcessThatWasKilledWithinItIsLeftOut(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "starts")
+	ledger := "start 1 plain 1-1 0 10 11 7\nend 1 plain 1-1 0 1start 2 plain 1-2 0 10 12 8\nend 2 plain 1-2 0 10 13 8\n"
+	if err := os.WriteFile(path, []byte(ledger), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	starts, err := readStarts(path)
+	if err != nil || len(starts) != 2 || !starts[0].end.IsZero() || starts[1].end != time.Unix(0, 13) {
+		t.Errorf("%+v, %v", starts, err)
 	}
 }
