@@ -49,7 +49,7 @@ export interface paths {
         put?: never;
         /**
          * Create, update and delete many schedules
-         * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list cannot be read, the problem says how many changes were made.
+         * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the server cannot read or make the rest of the list, the problem says how many changes were made.
          */
         post: operations["change-schedules"];
         delete?: never;
