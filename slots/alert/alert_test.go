@@ -96,9 +96,9 @@ func TestAFindingIsToldOnceThenAgainAndWhenItIsOver(t *testing.T) {
 	w.deadLetter()
 	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
 	w.want("it stays", w.told(), "")
-	w.db.MustExec("update prescient.alert set told_at = told_at - interval '3 hours 59 minutes', since = since - interval '4 hours'")
+	w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' - interval '3 hours 59 minutes') at time zone 'UTC', since = (since at time zone 'UTC' - interval '4 hours') at time zone 'UTC'")
 	w.want("it stays for less than alerts.repeat", w.told(), "")
-	w.db.MustExec("update prescient.alert set told_at = told_at - interval '1 minute'")
+	w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' - interval '1 minute') at time zone 'UTC'")
 	w.want("it stays for long", w.told(), dead+"still: dead-letters, since")
 	w.want("it stays", w.told(), "")
 	w.mend()
@@ -117,7 +117,7 @@ func TestFindingsAreToldOnceTheClockIsSetBack(t *testing.T) {
 	w.deadLetter()
 	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
 	w.db.MustExec("update prescient.alert_look set looked_at = (looked_at at time zone 'UTC' + interval '1 day') at time zone 'UTC'")
-	w.db.MustExec("update prescient.alert set told_at = told_at + interval '1 day'")
+	w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' + interval '1 day') at time zone 'UTC'")
 	w.want("it was told by the clock of before", w.told(), dead+"still: dead-letters, since")
 }
 
