@@ -75,6 +75,9 @@ func TestAnInvoiceThatIsNotPaidGetsThreeReminders(t *testing.T) {
 		diff(t, fmt.Sprintf("reminder %d for invoice 42", n+1), service.line())
 	}
 	due = due.Add(15 * time.Minute)
+	if pgtest.OnCitus() {
+		return // it restarts no sequence of a table
+	}
 	db.MustExec(`alter table prescient.future_job alter column id restart with 2`) // as a restore does
 	enqueue("42")
 	run()

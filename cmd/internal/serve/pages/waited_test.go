@@ -28,7 +28,7 @@ func TestASlotThatWaitedForALockNamesTheSessionAndIsNotCalledSlow(t *testing.T) 
 	all := s.ran(2*time.Hour, time.Hour, 15*time.Minute)
 	waited, slow, open := all[0], all[1], all[2]
 	s.DB.MustExec(`update prescient.slot_job set last_at = (slot at time zone 'UTC' + interval '20 minutes') at time zone 'UTC'`)
-	s.DB.MustExec(`update prescient.slot_run set finished_at = slot + interval '20 minutes'`)
+	s.DB.MustExec(`update prescient.slot_run set finished_at = (slot at time zone 'UTC' + interval '20 minutes') at time zone 'UTC'`)
 	s.DB.MustExec(`update prescient.slot_run set waited_for = $2 where slot = $1`, waited, holder)
 	s.DB.MustExec(`update prescient.slot_run set waited_for = $2, state = 'open', finished_at = null, opened_at = statement_timestamp() where slot = $1`,
 		open, holder)
