@@ -10,7 +10,8 @@ as $$
     select case
         when (job_exec, entity_name, entity_key, item_key) is not null
             then prescient.end_check('cancelled', entity_name, entity_key, job_exec, item_key)
-        else prescient.require_given(job_exec, entity_name, entity_key, timestamptz 'epoch', null, null) is null -- false
+        -- An error, or false if only item_key is null.
+        else prescient.require_given(job_exec, entity_name, entity_key, timestamptz 'epoch', null, null) is null
     end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;

@@ -10,7 +10,7 @@ as $$
     select case
         when (entity_name, entity_key) is not null
             then prescient.end_checks('cancelled', entity_name, entity_key)
-        else (prescient.require_given('', entity_name, entity_key, timestamptz 'epoch', null, null) is null)::integer
+        else (prescient.require_given('', entity_name, entity_key, timestamptz 'epoch', null, null) is null)::integer -- always an error
     end
 $$;
 revoke all on function prescient.cancel_entity(text, text) from public;

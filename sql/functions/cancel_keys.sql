@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 set row_security = off
 set enable_seqscan = off
 set jit = off
-set plan_cache_mode = auto
+set plan_cache_mode = auto -- so that the value that is set below ends with the function
 as $$
 #variable_conflict use_column
 declare
@@ -26,7 +26,7 @@ begin
         return 0;
     end if;
     if current_setting('citus.enable_schema_based_sharding', true) is null then
-        perform set_config('plan_cache_mode', 'force_generic_plan', true); -- until the function ends
+        perform set_config('plan_cache_mode', 'force_generic_plan', true);
     end if;
     perform from prescient.future_job where false;
     -- First, as in end_checks.

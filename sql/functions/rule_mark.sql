@@ -48,15 +48,23 @@ begin
         end if;
         paused := null;
     end if;
-    if rule_mark.paused is not null then
-        -- A transaction whose snapshot is from before the rule had pauses began before that, too.
-        applied := coalesce(
-            (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec),
-            rule_mark.noted_at
-        );
+    -- Each insert takes the keys in their order, so that two calls never deadlock.
+    if rule_mark.paused is null then
+        insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)
+        select distinct number, k.entity_key collate "C", case when rule_mark.changed then rule_mark.noted_at end, '{}'::timestamptz[]
+        from unnest(entity_keys) as k (entity_key)
+        where octet_length(k.entity_key) between 1 and 500
+        order by 2
+        on conflict (job, entity_key) do update
+        set changed_at = greatest(c.changed_at, excluded.changed_at);
+        return;
     end if;
-    -- In the order of the keys, so that two calls never deadlock. One by one, because Citus takes no variables in the
-    -- on conflict of an insert of many rows.
+    -- A transaction whose snapshot is from before the rule had pauses began before that, too.
+    applied := coalesce(
+        (select (r.definition -> 'facts' ->> 'paused_from')::timestamptz from prescient.rule r where r.name = rule_mark.job_exec),
+        rule_mark.noted_at
+    );
+    -- One by one, because Citus takes no variables in the on conflict of an insert of many rows.
     for key in
         select distinct k.entity_key collate "C"
         from unnest(entity_keys) as k (entity_key)
@@ -66,16 +74,11 @@ begin
         insert into prescient.rule_changed as c (job, entity_key, changed_at, pauses)
         values (
             number, key, case when rule_mark.changed then rule_mark.noted_at end,
-            case
-                when rule_mark.paused then array[rule_mark.noted_at]
-                when not rule_mark.paused then array[applied, greatest(applied, rule_mark.noted_at)]
-                else '{}'
-            end
+            case when rule_mark.paused then array[rule_mark.noted_at] else array[applied, greatest(applied, rule_mark.noted_at)] end
         )
         on conflict (job, entity_key) do update
         set changed_at = greatest(c.changed_at, excluded.changed_at),
             pauses = c.pauses || case
-                when rule_mark.paused is null then '{}'
                 when rule_mark.paused and cardinality(c.pauses) % 2 = 0 then array[greatest(rule_mark.noted_at, c.pauses[cardinality(c.pauses)])]
                 when rule_mark.paused and c.pauses[cardinality(c.pauses)] < applied then array[applied, greatest(applied, rule_mark.noted_at)]
                 when rule_mark.paused then '{}'

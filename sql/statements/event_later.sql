@@ -6,7 +6,7 @@ with given as materialized (
     select *
     from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $9::timestamptz[]) with ordinality
         as g (id, source, type, subject, time, published_at, data, send_at, nth)
-), sent as materialized ( -- by itself, because Citus looks up a row for no row of unnest
+), sent as materialized ( -- Citus takes no subquery that depends on a row of unnest
     select s.source, s.id
     from given g
     join prescient.event_sent s on s.consumer = $8::text and s.source = g.source and s.id = g.id
