@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -332,7 +333,12 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	t.Setenv("PRESCIENT_SERVER_TOKEN", token)
 	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "a-token-that-reads")
 	database := writeStores(t)
+	service := &pings{}
+	pinged := httptest.NewServer(service)
+	t.Cleanup(pinged.Close)
+	t.Setenv("PRESCIENT_RUN_PING_URL", pinged.URL)
 	url := serve(t, "daemon")
+	eventually(t, url+"/metrics", token, "", `prescient_database_up{store="down"} 0`, `prescient_database_up{store="tenants"} 0`)
 	eventually(t, url+"/readyz", token, "", `"ready":true`)
 	eventually(t, url+"/healthz", "", "", `{"ok":false}`)
 	eventually(t, url+"/healthz", token, "", `store down: connect to the database`, `store tenants: no schema like tenant_* holds the tables`, `"shop":{`)
@@ -347,7 +353,7 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	if err := pgsql.Migrate(t.Context(), db, "tenant_42"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, url+"/metrics", token, "", `prescient_runs_total{kind="run",result="done",store="shop"} 1`,
+	eventually(t, url+"/metrics", token, `store="tenants"`, `prescient_runs_total{kind="run",result="done",store="shop"} 1`,
 		`prescient_runs_total{kind="run",result="done",store="tenants/tenant_42"} 1`, `prescient_database_up{store="shop"} 1`)
 	eventually(t, url+"/healthz", token, "store tenants:", `"tenants/tenant_42":{`) // the pattern is no problem any more
 
@@ -370,7 +376,10 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, url+"/healthz", token, `tenants/tenant_42`, `store tenants: no schema like`)
-	eventually(t, url+"/metrics", token, `tenants/tenant_42`)
+	eventually(t, url+"/metrics", token, `tenants/tenant_42`, `prescient_database_up{store="down"} 0`)
+	if told := service.told(); slices.Contains(told, "POST /") {
+		t.Errorf("it reports success while a store is down: %q", told)
+	}
 }
 
 func TestADaemonOfAShardIsHealthyWithoutTheStoresOfOtherShards(t *testing.T) {

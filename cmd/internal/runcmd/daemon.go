@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,7 @@ type daemons struct {
 	all     *daemon.Multi
 	metrics *metrics.Group
 	ping    *pinger
+	alone   string                  // the name of the store that the command works on alone; empty: it has none
 	apart   bool                    // slots have connections of their own, because the pages use those of the Factory
 	ctx     context.Context         // ends when the command begins to stop
 	end     context.CancelCauseFunc // ends ctx
@@ -88,7 +90,7 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	d := &daemons{
 		all:     daemon.NewMulti(ctx, daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
-		metrics: served.Metrics, ping: ping, apart: served.Listens(), ctx: ctx, end: end,
+		metrics: served.Metrics, ping: ping, alone: f.Store().Name, apart: served.Listens(), ctx: ctx, end: end,
 	}
 	defer func() {
 		end(nil)
@@ -123,7 +125,10 @@ func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 		if name == "" {
 			b.DB.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
 		}
-		err := b.Forward(ctx, f, false, func() error { return d.all.Run(ctx, name, cfg) })
+		err := b.Forward(ctx, f, false, func() error {
+			d.ping.works(f.Store().Name)
+			return d.all.Run(ctx, name, cfg)
+		})
 		if name == "" {
 			return err
 		}
@@ -142,14 +147,17 @@ func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 
 // ended is told why a store is not run; see database.Keep.
 func (d *daemons) ended(store string, err error) {
+	name := cmp.Or(store, d.alone)
 	switch {
 	case err == nil:
 		d.all.Gone(store)
-		d.metrics.Remove(store)
-		d.ping.gone(store)
+		d.metrics.Remove(name)
+		d.ping.works(name)
 	case errors.Is(err, slots.ErrAbandoned):
 		d.end(err) // only the end of the process ends such a check
 	default:
 		d.all.Down(store, err)
+		d.metrics.Add(metrics.NewStore(name)) // which says that its database has not answered
+		d.ping.fails(name)
 	}
 }

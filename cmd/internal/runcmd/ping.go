@@ -33,7 +33,8 @@ type pinger struct {
 	mu       sync.Mutex
 	begun    time.Time       // the newest slot of the daemon that has begun
 	starting chan struct{}   // closed when the last /start has gone
-	failing  map[string]bool // stores whose last slot has failed
+	done     bool            // a slot is done, and the service was not told
+	failing  map[string]bool // stores that cannot be used, or whose last slot has failed
 }
 
 // pinged calls fn, between two pings if run.ping_url is set. A ping that does not arrive is a
@@ -103,35 +104,47 @@ func (p *pinger) begins(ctx context.Context, slot time.Time) {
 	}()
 }
 
-// ran is called by daemon.Config.AfterRun. It skips a slot that is left open to other runners, and a
-// slot of a store while another store fails.
+// ran is called by daemon.Config.AfterRun. A slot that is left open to other runners is no news. While a store
+// fails, ran reports no success, but afterwards.
 func (p *pinger) ran(ctx context.Context, store string, result slots.Result, err error) {
-	if p == nil || errors.Is(err, slots.ErrStopped) || err == nil && result.State != slots.StateDone {
+	if p == nil || errors.Is(err, slots.ErrStopped) {
 		return
 	}
 	p.mu.Lock()
-	starting := p.starting
-	delete(p.failing, store)
-	if err != nil {
+	switch {
+	case err != nil:
 		p.failing[store] = true
+	case result.State == slots.StateDone:
+		p.done = true
+		delete(p.failing, store)
 	}
-	hidden := err == nil && len(p.failing) > 0
+	starting, success := p.starting, p.done && len(p.failing) == 0
+	if success {
+		p.done = false
+	}
 	p.mu.Unlock()
-	if hidden {
+	if err == nil && !success {
 		return
 	}
 	<-starting // so that they arrive in order
 	p.end(ctx, err)
 }
 
-// gone removes a store.
-func (p *pinger) gone(store string) {
+// fails notes that a store cannot be used.
+func (p *pinger) fails(store string) { p.note(store, true) }
+
+// works notes that a store can be used, or is gone.
+func (p *pinger) works(store string) { p.note(store, false) }
+
+func (p *pinger) note(store string, fails bool) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.failing, store)
+	if delete(p.failing, store); fails {
+		p.failing[store] = true
+	}
 }
 
 func (p *pinger) send(ctx context.Context, what, body string) {

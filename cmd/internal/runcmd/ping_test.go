@@ -71,7 +71,14 @@ func TestADaemonsPingsArriveInOrderAndHoldNothingUp(t *testing.T) {
 	}
 	p.ran(ctx, "another store", slots.Result{Slot: slot, State: slots.StateDone}, nil) // which would hide the failure
 	p.ran(ctx, "", slots.Result{Slot: slot.Add(2 * time.Second), State: slots.StateDone}, nil)
-	want := []string{"POST /start", "POST /", "POST /start", "POST /fail", "POST /"}
+	p.fails("another store")
+	p.ran(ctx, "", slots.Result{Slot: slot.Add(3 * time.Second), State: slots.StateDone}, nil) // which would hide that
+	if n := len(service.told()); n != 5 {
+		t.Errorf("success while a store cannot be used: %q", service.told())
+	}
+	p.works("another store")
+	p.ran(ctx, "another store", slots.Result{Slot: slot.Add(3 * time.Second), State: slots.StateOpen}, nil)
+	want := []string{"POST /start", "POST /", "POST /start", "POST /fail", "POST /", "POST /"}
 	if diff := cmp.Diff(want, service.told()); diff != "" {
 		t.Error(diff)
 	}
