@@ -189,10 +189,15 @@ func (p *page) eventID(i int, since time.Time, step string) string {
 	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, fmt.Sprintf("%d %s", p.created.UnixMicro(), step))
 }
 
-// problemID returns what is the same for all messages about a row, for an instant from which delays count. It stays if
+// problem returns the ID and the subject that are the same for all messages about a row, for an instant from which
+// delays count. They stay if the row gets another key, or the start of its clock another instant. The ID also stays if
 // the rule is removed and applied again.
-func (p *page) problemID(i int, since time.Time) string {
-	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, "")
+func (p *page) problem(i int, since time.Time) (id, subject string) {
+	first, fired := p.turns[i].alarms[since.UnixMicro()]
+	if !fired {
+		first = alarm{p.rows[i].EntityKey, since}
+	}
+	return hashOf(p.rule.Rule.Name, first.key, first.since, ""), Subject(p.rows[i].EntityName, first.key)
 }
 
 func hashOf(rule, key string, since time.Time, of string) string {

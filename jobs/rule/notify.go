@@ -289,7 +289,8 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	m := messageData{stepData: data}
 	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
 	m.HTML = n.htmlOf(values)
-	m.About = p.problemID(i, data.Since)
+	var subject string
+	m.About, subject = p.problem(i, data.Since)
 	if m.Text == "" {
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
 	}
@@ -303,7 +304,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	text, _ := json.Marshal(m) // never fails
 	return &event.Event{
 		ID:     p.messageID(i, data.Since, step),
-		Source: p.Source, Type: message.Type(n.Receiver), Subject: Subject(row.EntityName, row.EntityKey),
+		Source: p.Source, Type: message.Type(n.Receiver), Subject: subject,
 		Time: data.At, PublishedAt: now, Data: text,
 	}
 }

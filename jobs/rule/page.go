@@ -41,8 +41,16 @@ type turn struct {
 	readAt time.Time // when it was last read
 	was    state
 	memory Memory
+	alarms map[int64]alarm // by the starts of the clock for which steps have fired, in microseconds since 1970
 	is     Decision
 	events []event.Event // of the steps to fire
+}
+
+// alarm is the first step that has fired for a start of the clock. The row may have another key since, and the start
+// another instant.
+type alarm struct {
+	key   string
+	since time.Time
 }
 
 // state is the payload of a row.
@@ -81,7 +89,7 @@ func (p *page) remember(ctx context.Context) error {
 	of := make(map[string]int, len(p.rows))
 	keys := make([]string, len(p.rows))
 	for i, row := range p.rows {
-		of[row.EntityKey], keys[i] = i, row.EntityKey
+		of[row.EntityKey], keys[i], p.turns[i].alarms = i, row.EntityKey, map[int64]alarm{}
 	}
 	type fired struct {
 		key, step, start string
@@ -90,10 +98,11 @@ func (p *page) remember(ctx context.Context) error {
 		since            time.Time
 		recovers         bool         // it has fired since the rule has Recovered
 		left             sql.NullTime // steps before it were left out
+		keyThen          string
 	}
 	list, err := pg.Collect(ctx, p.tx, pg.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, f *fired) error {
-			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.dueAt, &f.recovers, &f.left)
+			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.dueAt, &f.recovers, &f.left, &f.keyThen)
 		})
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
@@ -102,6 +111,7 @@ func (p *page) remember(ctx context.Context) error {
 	instants := map[start]time.Time{} // of starts without a time zone
 	for _, f := range list {
 		t := &p.turns[of[f.key]]
+		first := alarm{f.keyThen, f.since}
 		if f.start != "" { // the rule may have another zone since, or the zone another law
 			is := start{f.key, f.start}
 			switch at, known := instants[is]; {
@@ -117,6 +127,9 @@ func (p *page) remember(ctx context.Context) error {
 		met := f.step == MetStep && !slices.ContainsFunc(p.rule.Rule.Steps, func(s Step) bool { return s.Name == MetStep })
 		if recovers && f.recovers && !met {
 			t.memory.begins(f.since, f.step)
+		}
+		if _, known := t.alarms[f.since.UnixMicro()]; !known && !met {
+			t.alarms[f.since.UnixMicro()] = first
 		}
 		if f.since.Equal(t.seen.Since) {
 			t.memory.fires(f.step, Occurrence{f.number, f.dueAt.Time.UTC()})
