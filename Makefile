@@ -12,7 +12,7 @@ FUZZTIME = 20s
 PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs/test ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./internal/deadletter ./jobs/event/outbox \
 	./internal/backtest ./internal/expr ./internal/rulestore \
-	./jobs/rule/... ./jobs/schedule/... ./internal/advise ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
+	./jobs/rule/... ./jobs/schedule/... ./internal/advise ./internal/duration ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
 # tests two to four times slower, and find no more than the other tests of the packages
@@ -108,8 +108,8 @@ test-pooler: postgres ## what uses the database in production, through PgBouncer
 test-citus: ## every test of the database, on the Citus cluster whose coordinator PRESCIENT_TEST_CITUS_URL names
 	@test -n "$$PRESCIENT_TEST_CITUS_URL" || { echo "PRESCIENT_TEST_CITUS_URL names no coordinator: docker compose -f deploy/citus/compose.yaml up -d, then" \
 		"PRESCIENT_TEST_CITUS_URL='postgres://postgres@127.0.0.1:9700/postgres?sslmode=disable' make test-citus" >&2; exit 1; }
-	go test -count 1 -p 1 -parallel 2 -timeout 1h ./cmd/... ./examples/... ./internal/advise ./internal/backtest ./internal/deadletter ./internal/forecast \
-		./internal/pg ./internal/rulestore ./internal/tx ./jobs/... ./slots/... ./sql ./testkit
+	go test -count 1 -p 1 -parallel 2 -timeout 1h ./cmd/... ./examples/... ./internal/advise ./internal/alert ./internal/backtest ./internal/deadletter ./internal/forecast \
+		./internal/pg ./internal/receiver ./internal/retention ./internal/rulestore ./internal/tx ./jobs/... ./slots/... ./sql ./testkit
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots
@@ -174,7 +174,7 @@ figures: ## write the results of the last make bench into README and docs
 	go test -count 1 -run TheFiguresOfThePages ./docs/test -update
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found
-	@sql/embedded/install.sh
+	@internal/embedded/install.sh
 
 promtool: ## fetch Prometheus' promtool into bin/ where it is nowhere to be found and apt-get can
 	@deploy/install-promtool.sh

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/embedded"
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 // settings are the same for everybody. Nothing that makes a commit less safe is switched off, and checkpoints come

@@ -25,9 +25,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 )
 
 // fields yields every setting of c that has a key of its own, such as run.page, and a pointer

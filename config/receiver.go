@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/prescient-go/prescient/jobs/event/receiver"
+	"github.com/prescient-go/prescient/internal/receiver"
 )
 
 // Receiver is where messages to people go, such as Slack or a mail server.

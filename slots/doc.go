@@ -22,18 +22,18 @@
 //
 // These parts serve all steps:
 //
-//	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
-//	retention.Prune    slots/retention   drops what is older than history.retention
-//	Runner.CatchUp     catchup.go        finds the missed slots
-//	catching           catching.go       runs them beside one another, the oldest first
-//	beside, lull       beside.go         share the bounds of one run among these, and tell when the next one may begin
-//	Runner.RunJob      byhand.go         runs the rows of a job that an operator wants checked now
-//	work.pause         wait.go           waits for locks or permits of rows of a claim, which work.do then tries again
-//	phase.Contexts     internal/phase    end one after the other when the run is stopped
-//	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
-//	db.Server          internal/db       sends the messages, and repeats them while the database is away
-//	db.RowWait         internal/db       logs the session that holds a lock of rows for long
-//	report             report.go         collects the result and the progress, and tells the Observer
+//	ledger.Ledger      slots/ledger        reads the state of slots and jobs for operators; package health judges it
+//	retention.Prune    internal/retention  drops what is older than history.retention
+//	Runner.CatchUp     catchup.go          finds the missed slots
+//	catching           catching.go         runs them beside one another, the oldest first
+//	beside, lull       beside.go           share the bounds of one run among these, and tell when the next one may begin
+//	Runner.RunJob      byhand.go           runs the rows of a job that an operator wants checked now
+//	work.pause         wait.go             waits for locks or permits of rows of a claim, which work.do then tries again
+//	phase.Contexts     internal/phase      end one after the other when the run is stopped
+//	claim.Keeper       internal/claim      renews the leases of the claims and their permits, and drops what is lost
+//	db.Server          internal/db         sends the messages, and repeats them while the database is away
+//	db.RowWait         internal/db         logs the session that holds a lock of rows for long
+//	report             report.go           collects the result and the progress, and tells the Observer
 //
 // # Claims, leases and the fence
 //

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/prescient-go/prescient/jobs/event/message"
-	"github.com/prescient-go/prescient/jobs/event/receiver"
-	"github.com/prescient-go/prescient/jobs/event/receiver/receivertest"
+	"github.com/prescient-go/prescient/internal/message"
+	"github.com/prescient-go/prescient/internal/receiver"
+	"github.com/prescient-go/prescient/internal/receiver/receivertest"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )

@@ -195,7 +195,7 @@ const module = "github.com/prescient-go/prescient/"
 func init() {
 	for _, path := range strings.Fields(`cmd cmd/internal/serve/board cmd/internal/serve/pages config internal/web jobs jobs/admin internal/egress jobs/event internal/deadletter jobs/event/file jobs/event/forward jobs/event/kafka jobs/event/nats
 		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob jobs/stores slots slots/daemon
-		slots/delayq slots/grid slots/metrics internal/replay slots/spool sql/embedded sql/pgtest testkit`) {
+		slots/delayq slots/grid slots/metrics internal/replay slots/spool internal/embedded sql/pgtest testkit`) {
 		imports[filepath.Base(path)] = module + path
 	}
 	imports["pgsql"] = module + "sql"

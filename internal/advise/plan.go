@@ -1,6 +1,6 @@
 package advise
 
-import "github.com/prescient-go/prescient/config/duration"
+import "github.com/prescient-go/prescient/internal/duration"
 
 // mostLooks bounds the checks of a plan.
 const mostLooks = 1000

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

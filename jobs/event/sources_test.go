@@ -18,7 +18,7 @@ var publishing = []string{"../schedule", "../rule", "../sqljob", "outbox", "../.
 // sending are imports that reach a network, except that of the database.
 var sending = []string{
 	"net/http", "net/smtp", "internal/egress", "jobs/event/webhook", "jobs/event/kafka", "jobs/event/nats", "jobs/event/file",
-	"jobs/event/forward", "jobs/event/receiver", "go-mail", "franz-go", "nats.go",
+	"jobs/event/forward", "internal/receiver", "go-mail", "franz-go", "nats.go",
 }
 
 func TestNothingThatPublishesInATransactionCallsANetwork(t *testing.T) {

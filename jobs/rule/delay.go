@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 

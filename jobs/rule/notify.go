@@ -13,10 +13,10 @@ import (
 	"text/template/parse"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/internal/expr"
-	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 

@@ -9,8 +9,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
 // The defaults of Act.Text, for a payload that is an object and for another one.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/retention"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/retention"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/internal/embedded"
 )
 
 // Private returns a server of the test's own, for faults that other tests must not see. It is not

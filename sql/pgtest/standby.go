@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/embedded"
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 // StandBy starts a server of Private, which may run already, as a hot standby that waits for a

@@ -1,6 +1,6 @@
 -- Claims the look at findings for a process (token $1), unless another one has looked less than $2 seconds ago. A look in
 -- the future was one by a clock that has been set back since.
--- Called by slots/alert.Config.claim.
+-- Called by internal/alert.Config.claim.
 insert into prescient.alert_look as l (token)
 values ($1)
 on conflict (singleton) do update

@@ -1,5 +1,5 @@
 -- Removes findings ($1) that are over. One that was silenced after the look had read it stays, with its silence alone.
--- Called by slots/alert.decision.write.
+-- Called by internal/alert.decision.write.
 with silenced as (
     update prescient.alert
     set since = null, told_at = null

@@ -1,5 +1,5 @@
 -- Lists the findings that were told or are silenced.
--- Called by slots/alert.Read.
+-- Called by internal/alert.Read.
 select finding, text, since, told_at, silenced_until, coalesce(silenced_by, ''), coalesce(because, '')
 from prescient.alert
 order by finding

@@ -1,5 +1,5 @@
 -- Silences a finding ($1) for $2 seconds, because of $3. 0 ends that.
--- Called by slots/alert.Silence.
+-- Called by internal/alert.Silence.
 insert into prescient.alert (finding, text, silenced_until, silenced_by, because)
 values (
     $1, '', clock_timestamp() + $2::double precision * interval '1 second',

@@ -1,6 +1,6 @@
 -- Reports whether a month of history ended before $1, or a finished slot that is not kept is a day older than that, or the
 -- oldest event of the outbox is, and every consumer has read it. A slot is kept behind one that waits or is open.
--- Called by slots/retention.Due.
+-- Called by internal/retention.Due.
 select
     exists (
         select true -- Citus, which reads the catalog by itself, takes no empty list

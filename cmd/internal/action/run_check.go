@@ -9,7 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"

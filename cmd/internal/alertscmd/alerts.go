@@ -19,8 +19,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/internal/alert"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/internal/alert"
 )
 
 // A schedule whose statement fails is checked again in each slot.

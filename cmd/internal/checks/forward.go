@@ -10,10 +10,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/message"
+	"github.com/prescient-go/prescient/internal/receiver"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
-	"github.com/prescient-go/prescient/jobs/event/message"
-	"github.com/prescient-go/prescient/jobs/event/receiver"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/metrics"
 )

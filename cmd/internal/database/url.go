@@ -9,10 +9,10 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/trust"
 	pgsql "github.com/prescient-go/prescient/sql"
-	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 // OpenURL is pgsql.Open, unless another user may have chosen the server. It refuses a URL or

@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/internal/embedded"
 )
 
 // NewCmdDevDB returns the command dev-db, with those below it.

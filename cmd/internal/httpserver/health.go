@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/web"
 )
 

@@ -14,7 +14,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 )
 
 // Setup describes what to run, and how.

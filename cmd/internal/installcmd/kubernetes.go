@@ -17,8 +17,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs/event/receiver"
+	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/receiver"
 )
 
 func newCmdKubernetes(f *factory.Factory, runF factory.Run[*installOptions]) *cobra.Command {

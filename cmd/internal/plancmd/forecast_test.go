@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"

@@ -19,10 +19,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/receiver"
 	"github.com/prescient-go/prescient/internal/seq"
-	"github.com/prescient-go/prescient/jobs/event/message"
-	"github.com/prescient-go/prescient/jobs/event/receiver"
 )
 
 // NewCmdReceivers returns the command receivers, with those below it.

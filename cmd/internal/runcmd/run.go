@@ -19,11 +19,11 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/locked"
+	"github.com/prescient-go/prescient/internal/retention"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/retention"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

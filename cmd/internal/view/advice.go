@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/advise"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )

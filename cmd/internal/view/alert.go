@@ -3,7 +3,7 @@ package view
 import (
 	"time"
 
-	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/internal/alert"
 )
 
 // Alert is alert.Known as JSON.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
-	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
 // setupReceiver is setup for a destination that is a receiver: the events with an even number are sent at an instant.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/jobs/event/message"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

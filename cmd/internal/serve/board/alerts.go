@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/internal/alert"
 )
 
 // Alerts returns the findings that alerts.receiver was told of, and those that are silenced.

@@ -14,7 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/time/rate"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 )
 

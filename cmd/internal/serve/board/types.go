@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/jobs/admin"

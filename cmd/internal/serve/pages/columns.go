@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 

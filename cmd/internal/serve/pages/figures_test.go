@@ -20,7 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/serve/api"
 	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"

@@ -23,10 +23,10 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/egress"
+	"github.com/prescient-go/prescient/internal/message"
+	"github.com/prescient-go/prescient/internal/receiver"
+	"github.com/prescient-go/prescient/internal/receiver/receivertest"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/message"
-	"github.com/prescient-go/prescient/jobs/event/receiver"
-	"github.com/prescient-go/prescient/jobs/event/receiver/receivertest"
 )
 
 var loopback = receiver.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/jobs/event/message"
-	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/internal/alert"
+	"github.com/prescient-go/prescient/internal/message"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )

@@ -35,8 +35,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
 // Message is a message with its identity.

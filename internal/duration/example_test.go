@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/duration"
 )
 
 func ExampleParse() {

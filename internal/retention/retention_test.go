@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/retention"
+	"github.com/prescient-go/prescient/internal/retention"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
 // DefaultPerMinute is the default of PublisherConfig.PerMinute.
