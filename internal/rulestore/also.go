@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -144,6 +145,10 @@ func (s *Store) planAlso(ctx context.Context, p *RulePlan, fill func(pg.Statemen
 	wanted, statements := p.rule.alsoTriggers(s.schema, fill)
 	var found []alsoTrigger
 	err := pg.ReadTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+		// The names of tables are quoted as those of the rule.
+		if _, err := tx.ExecContext(ctx, rulesession.Understand); err != nil {
+			return err
+		}
 		found, err = s.findAlso(ctx, tx, p.Name)
 		return err
 	})

@@ -508,7 +508,9 @@ func TestARuleIsTheSameWithAnySettings(t *testing.T) {
 	file := with(strings.Replace(unshipped, "channel <> 'test'", `channel <> 'te\st'`, 1), `overdue: skip`)
 	s.exec(`create table shop."Odd" (id bigint primary key, channel text, placed_at timestamptz, shipped_at timestamptz)`)
 	odd := strings.NewReplacer("shop.orders", `shop."Odd"`, "order.unshipped", "odd.unshipped").Replace(strings.TrimPrefix(file, "\nrules:\n"))
-	file += odd
+	s.exec(payments + `; create table shop."Odd Payment" (order_id int)`)
+	file += odd + strings.NewReplacer("\nrules:\n", "", "also: {table: shop.payment, key: order_id}",
+		`also: [{table: shop.payment, key: order_id}, {table: 'shop."Odd Payment"', key: order_id}]`).Replace(unpaid)
 	s.apply(file)
 	s.db.SetMaxOpenConns(1)
 	settings := map[string]string{

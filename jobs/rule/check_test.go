@@ -179,6 +179,7 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
+			s.quotesAll()
 			s.exec("create table shop.payment (customer text)")
 			s.apply(unshipped(test.change))
 			s.order(1)
@@ -835,6 +836,7 @@ func TestNoStepActsOnARowWhoseTableWasLockedDuringTheStatementOfAnother(t *testi
 func TestAStatementThatLocksItsTableHoldsBackNoOtherRow(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
+	s.quotesAll()
 	s.exec(`create table shop.act (order_id bigint);
 		create function shop.lock(id bigint) returns bigint language plpgsql as $$
 		begin

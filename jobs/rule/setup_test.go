@@ -108,6 +108,17 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
+// quotesAll gives the runner a setting by which the server writes each name in quotes.
+func (s *shop) quotesAll() {
+	s.t.Helper()
+	db, err := pgsql.Open(s.t.Context(), s.url, pgsql.Param("quote_all_identifiers", "on"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = db.Close() })
+	s.db = db
+}
+
 // newLateOrder is newShop with the rule, and with an order that waits for its first step.
 func newLateOrder(t *testing.T) *shop {
 	t.Helper()

@@ -12,6 +12,6 @@ select exists (
             from pg_class c
             join pg_namespace n on n.oid = c.relnamespace
             where c.oid in (select l.relation union all select p.relid from pg_partition_ancestors(l.relation) as p)
-                and format('%I.%I', n.nspname, c.relname) = any ($1::text[])
+                and array[n.nspname::text, c.relname::text] in (select parse_ident(u.relation) from unnest($1::text[]) as u (relation))
         )
 )

@@ -18,7 +18,7 @@ select exists (
             from pg_class c
             join pg_namespace n on n.oid = c.relnamespace
             where c.oid in (select w.relation union all select p.relid from pg_partition_ancestors(w.relation) as p)
-                and format('%I.%I', n.nspname, c.relname) = any ($1::text[])
+                and array[n.nspname::text, c.relname::text] in (select parse_ident(u.relation) from unnest($1::text[]) as u (relation))
         )
         and age(x.transactionid) > age($2::xid8::xid)
 )
