@@ -122,7 +122,7 @@ func TestADaemonWaitsForAServerThatStarts(t *testing.T) {
 			t.Parallel()
 			log, stop, ended := begin(t, append(args, "--database-url", starting(t, pgtest.Direct(t), 2)))
 			await.True(t, "the command to work: "+strings.Join(args, " "), func() bool {
-				return len(ended) > 0 || strings.Contains(log.String(), "msg=listening") || strings.Contains(log.String(), "daemon is ready")
+				return len(ended) > 0 || strings.Contains(log.String(), "msg=connected") || strings.Contains(log.String(), "daemon is ready")
 			})
 			stop()
 			if code := await.Receive(t, "the command to end", ended); code != Done {
@@ -146,6 +146,17 @@ func TestADaemonThatIsToldToEndWhileItWaitsForAServerIsDone(t *testing.T) {
 			await.True(t, "the command to wait", func() bool {
 				return len(ended) > 0 || strings.Contains(log.String(), "the database takes no connections yet")
 			})
+			if slices.Contains(args, "--listen") {
+				url := "http://" + listens(t, log)
+				for path, want := range map[string]int{
+					"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusServiceUnavailable,
+					"/metrics": http.StatusOK, "/": http.StatusServiceUnavailable, schedules: http.StatusServiceUnavailable,
+				} {
+					if status, text := ask(t, http.MethodGet, url+path, "", ""); status != want {
+						t.Errorf("%s while it waits: %d %s", path, status, text)
+					}
+				}
+			}
 			stop()
 			if code := await.Receive(t, "the command to end", ended); code != Done {
 				t.Errorf("exit code %d\n%s", code, log)
@@ -189,13 +200,25 @@ func serveLogging(
 			t.Errorf("exit code %d\n%s", code, log)
 		}
 	})
-	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if address := regexp.MustCompile(`msg=listening .*address=(\S+)`).FindStringSubmatch(log.String()); address != nil {
-			return "http://" + address[1], stop
+	url = "http://" + listens(t, log)
+	await.True(t, "pages", func() bool {
+		status, _ := ask(t, http.MethodGet, url, "", "")
+		return status != http.StatusServiceUnavailable
+	})
+	return url, stop
+}
+
+// listens returns the address at which a server with a log listens.
+func listens(t *testing.T, log *syncBuffer) (address string) {
+	t.Helper()
+	await.True(t, "the server to listen", func() bool {
+		found := regexp.MustCompile(`msg=listening .*address=(\S+)`).FindStringSubmatch(log.String())
+		if found != nil {
+			address = found[1]
 		}
-	}
-	t.Fatalf("it does not listen\n%s", log)
-	return "", nil
+		return found != nil
+	})
+	return address
 }
 
 func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {

@@ -296,7 +296,16 @@ func (w *world) daemon(url, service string) (address string) {
 	}
 	p := &world{t: w.t, db: w.db, env: append(w.env, asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG="+config,
 		"PRESCIENT_EVENTS_SECRET="+secret, "PRESCIENT_SERVER_TOKEN="+token)}
-	return p.begin([]string{os.Args[0]}, "daemon", "--listen", "127.0.0.1:0")(`msg=listening address=(\S+)`)
+	address = p.begin([]string{os.Args[0]}, "daemon", "--listen", "127.0.0.1:0")(`msg=listening address=(\S+)`)
+	await.True(w.t, "the daemon to be ready", func() bool {
+		answer, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return address
 }
 
 // refuses fails unless the service refuses what is not signed.

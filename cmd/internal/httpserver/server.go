@@ -94,7 +94,7 @@ type Work struct {
 }
 
 // Run works in every store until ctx ends, and serves each store meanwhile. It tries again a store
-// of several that cannot be used. It listens at once, but for a single store after it has connected.
+// of several that cannot be used. It listens at once: a supervisor may ask for the health while the database starts.
 //
 // When ctx ends, the running actions of the pages stop. The server answers until the work in every
 // store has ended. Run then gives requests some seconds to finish.
@@ -130,14 +130,19 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 
 // serveOne works in the only store, and serves it meanwhile.
 func (s *Server) serveOne(ctx context.Context, w Work) error {
+	stop, err := s.startListening(ctx, w.Health, http.HandlerFunc(s.single))
+	if err != nil {
+		return err
+	}
+	stop = sync.OnceFunc(stop)
+	defer stop()
 	return database.AfterStart(ctx, s.f, func() error {
-		return s.serveStore(ctx, s.f, func(store http.Handler) error {
-			stop, err := s.startListening(ctx, w.Health, store)
-			if err != nil {
-				return err
+		return s.serveStore(ctx, s.f, func(http.Handler) error {
+			err := w.Run(ctx, s.f)
+			if ctx.Err() != nil {
+				stop() // while the store can still answer the last requests
 			}
-			defer stop()
-			return w.Run(ctx, s.f)
+			return err
 		})
 	})
 }
@@ -221,6 +226,16 @@ func (s *Server) startListening(ctx context.Context, health, content http.Handle
 // noContent answers requests for pages and API if there are none.
 func noContent(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "this server has no pages and no API without server.token or server.read_token", http.StatusNotFound)
+}
+
+// single gives a request to the handler of the only store.
+func (s *Server) single(w http.ResponseWriter, r *http.Request) {
+	_, store, why := s.stores.Of("")
+	if store == nil {
+		http.Error(w, fmt.Sprint("there are no pages and no API now: ", why), http.StatusServiceUnavailable)
+		return
+	}
+	store.ServeHTTP(w, r)
 }
 
 // several returns the handler of pages and API of several stores.
