@@ -45,7 +45,7 @@ func TestReplayCommandLeavesTheOldAlertsWhenItFails(t *testing.T) {
 		want string
 	}{
 		"a bad line":       {good + "2,today,\n", "", nil, `line 3: placed_at "today"`},
-		"a bad rule":       {good, "", []string{"--primary", "5d"}, "--final 120h0m0s: must be longer"},
+		"a bad rule":       {good, "", []string{"--primary", "120h"}, "--final 120h0m0s: must be longer"},
 		"no database":      {good, "postgres:///x?host=/nowhere", nil, "connect to the database"},
 		"a bad URL":        {good, "postgres://a:secret@[", nil, "database.url"},
 		"one file for all": {good, "", []string{"--out", "orders.csv"}, "is the file of the orders"},

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd"
-	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -134,9 +133,9 @@ func alertsCommand(app *cmd.App) *cobra.Command {
 
 // flags adds --primary and --final.
 func (r *rule) flags(c *cobra.Command) {
-	duration.Var(c.Flags(), &r.primary, "primary", 48*time.Hour,
+	c.Flags().DurationVar(&r.primary, "primary", 48*time.Hour,
 		"raise the primary alert that long after an order was placed")
-	duration.Var(c.Flags(), &r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
+	c.Flags().DurationVar(&r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
 	c.Flags().BoolVar(&r.cancel, "cancel", false, "ask for both alerts at once, which whoever ships the order cancels")
 }
 

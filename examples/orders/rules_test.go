@@ -18,7 +18,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd"
-	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -36,7 +35,7 @@ func ruleFile(r rule) string {
     steps:
       - {name: primary, after: %s, sql: "insert into shop.alerts (order_id, alert) values ($key, $step)"}
       - {name: final, after: %s, sql: "insert into shop.alerts (order_id, alert) values ($key, $step)"}
-`, duration.Format(r.primary), duration.Format(r.final))
+`, r.primary, r.final)
 }
 
 // ruleTables has the slot in which a step fires: that of the clock.
