@@ -52,11 +52,7 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // roles belong to the server, not to the test's database
-		if _, err := db.Exec(`drop owned by order_reader; drop role order_reader`); err != nil {
-			t.Error(err)
-		}
-	})
+	pgtest.DropRoles(t, db, "order_")
 	db.MustExec(string(tables))
 	run := func(args ...string) (string, error) {
 		c := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -84,7 +80,8 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 
 	db.MustExec(`insert into public.orders (customer, placed_at) select c, now() - interval '48 hours' from unnest('{ada,bob}'::text[]) c`)
 	db.MustExec(`update public.orders set shipped_at = now() where customer = 'bob'`)
-	db.MustExec(`insert into public.orders (customer, placed_at) values ('eve', now() - interval '121 hours')`)
+	db.MustExec(`create role order_writer; grant insert on public.orders to order_writer; begin; set local role order_writer;
+		insert into public.orders (customer, placed_at) values ('eve', now() - interval '121 hours'); commit`)
 	want := []event{
 		{"https://shop.example.com/orders", "com.example.order.unshipped", "1", data{1, "ada", "primary"}},
 		{"https://shop.example.com/orders", "com.example.order.unshipped", "3", data{3, "eve", "final"}},

@@ -6,15 +6,18 @@ create table public.orders (
     shipped_at timestamptz
 );
 
+-- The function has the rights of its owner: a login that writes orders needs no right on prescient.
 create function public.watch_shipment()
 returns trigger
 language plpgsql
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform prescient.enqueue('order.unshipped', 'orders', new.id::text, check_at => new.placed_at + interval '48 hours');
     return new;
 end
 $$;
+revoke execute on function public.watch_shipment() from public;
 
 create trigger watch_shipment
 after insert on public.orders
