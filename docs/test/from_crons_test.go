@@ -2,6 +2,8 @@ package docs_test
 
 import (
 	"context"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +73,14 @@ func TestTheBackfillOfThePageRepeatsNoCheckThatHasEnded(t *testing.T) {
 	got = append(got, backfill())
 	if diff := cmp.Diff([]string{"inserted 2", "kept 2", "recent 2"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The login that creates the schema owns it, and any other has no rights.
+func TestCronHasTheLoginThatCreatesTheSchema(t *testing.T) {
+	t.Parallel()
+	found := regexp.MustCompile(`postgres://([^/]+)/`).FindAllString(readPage(t, "from-crons.md"), -1)
+	if len(found) < 2 || len(slices.Compact(slices.Clone(found))) != 1 {
+		t.Errorf("the page has the logins %v", found)
 	}
 }
