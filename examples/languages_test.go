@@ -192,6 +192,7 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 			service := "http://localhost:" + w.begin(w.command, "serve", "0")(`listening on port (\d+)`)
 			w.refuses(service)
 			w.survives(service)
+			w.failsByItself()
 			w.env = append(w.env, "SCHEDULES_URL=http://"+w.daemon(url, service)+"/api/v1")
 
 			w.becomes(map[string]string{"41": "done", "42": "cancelled"})
@@ -350,6 +351,33 @@ func (w *world) survives(service string) {
 		w.t.Fatal(err)
 	}
 	w.answers(service)
+}
+
+// failsByItself fails unless the application tells of a transaction whose session the database ends, and ends by itself.
+func (w *world) failsByItself() {
+	w.t.Helper()
+	lock, err := w.db.BeginTxx(w.t.Context(), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	lock.MustExec(`lock table orders`)
+	ended := make(chan string, 1)
+	go func() {
+		out, _ := w.try("place", "44")
+		ended <- out
+	}()
+	const waits = `select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity
+		where datname = current_database() and query like 'insert into orders%' and wait_event_type = 'Lock'`
+	n := 0
+	for deadline := time.Now().Add(await.Limit); n == 0; time.Sleep(20 * time.Millisecond) {
+		if err := w.db.GetContext(w.t.Context(), &n, waits); err != nil || time.Now().After(deadline) {
+			w.t.Fatalf("no session waits for the lock: %v", err)
+		}
+	}
+	if out := <-ended; !strings.Contains(out, "terminating connection") || strings.Contains(out, "Unhandled") {
+		w.t.Errorf("the application ended with\n%s", out)
+	}
 }
 
 // answers waits until the service answers a request. It may fail once after its session has ended.

@@ -24,16 +24,20 @@ pool.on("error", (error) => console.error(error));
 
 async function inTransaction<T>(work: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
   const tx = await pool.connect();
+  const lost = (error: Error) => console.error(error); // as above, while the connection is not the pool's
+  tx.on("error", lost);
+  let unusable: Error | undefined;
   try {
     await tx.query("begin");
     const result = await work(tx);
     await tx.query("commit");
     return result;
   } catch (error) {
-    await tx.query("rollback");
+    await tx.query("rollback").catch((failed: Error) => (unusable = failed));
     throw error;
   } finally {
-    tx.release();
+    tx.off("error", lost);
+    tx.release(unusable); // an error closes the connection
   }
 }
 
