@@ -90,8 +90,12 @@ func Lift(version string) string {
 // beginOwn begins a transaction with prescient's own settings, in one message.
 func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	mode := ownMode
-	if sql.IsolationLevel(opts.Isolation) == sql.LevelSerializable {
+	switch level := sql.IsolationLevel(opts.Isolation); level {
+	case sql.LevelReadCommitted:
+	case sql.LevelSerializable:
 		mode = "isolation level serializable, not deferrable"
+	default:
+		return nil, fmt.Errorf("begin transaction of prescient: unknown isolation level %s", level)
 	}
 	access := "read write"
 	if opts.ReadOnly {

@@ -68,6 +68,10 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	if err := writes.Rollback(); err != nil {
 		t.Fatal(err)
 	}
+	snapshot := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
+	if tx, err := db.BeginTxx(pg.Own(t.Context()), snapshot); err == nil {
+		t.Errorf("a level that prescient does not use is begun as another one: %v", tx.Rollback())
+	}
 	if after := get[string](t, db, settings); after != "serializable on on on nowhere" {
 		t.Errorf("the session has %q afterwards", after)
 	}

@@ -254,7 +254,7 @@ func TestARowThatIsDeletedWhileItIsReadDoesNotCountFromTheFirstApply(t *testing.
 	if err := await.Receive(t, "the end of the run", ended); err != nil {
 		t.Fatal(err)
 	}
-	s.wants(map[string]string{"1": "day 7"})
+	s.wants(map[string]string{"1": "day 4.01"})
 	diff(t, []string(nil), s.published())
 }
 

@@ -149,10 +149,15 @@ func (m *Memory) fires(step string, o Occurrence) {
 	}
 }
 
-// plan decides about a row: it ends, or steps of it are due, or it waits. Once steps were left out, the payload says
-// so: a later change of Rule.Overdue is about other rows, and other starts of the clock.
+// plan decides about a row: it ends, or steps of it are due, or it waits. A row that moves is left to the next slot. Once
+// steps were left out, the payload says so: a later change of Rule.Overdue is about other rows, and other starts of the
+// clock.
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
+	if t.seen.moving {
+		p.postpone(i)
+		return
+	}
 	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
 		p.results[i].Err = fmt.Errorf("the row stands for no row of %s: "+
 			"checks of rule %s have entity_name %q and no item_key", p.rule.Relation, p.rule.Rule.Name, p.rule.Rule.Entity)

@@ -38,6 +38,7 @@ type seen struct {
 	start   string // the value behind Since, if it has no time zone
 	payload json.RawMessage
 	large   bool // the payload exceeds mostAnswers, and was not read
+	moving  bool // what triggers have noted of it changed while it was read
 }
 
 const (
@@ -78,9 +79,9 @@ func (p *page) read(ctx context.Context, of []int) error {
 			return fmt.Errorf("find transactions that write to %s: %w", p.rule.Relation, err)
 		}
 	}
-	var changed map[string]noted
+	var before, after map[string]noted
 	err := p.readOnly(ctx, func(tx *sqlx.Tx) (err error) {
-		if changed, err = p.readChanged(ctx, tx, keys); err != nil {
+		if before, err = p.readNoted(ctx, tx, keys); err != nil {
 			return err
 		}
 		if err := p.asReader(ctx, tx); err != nil {
@@ -108,6 +109,13 @@ func (p *page) read(ctx context.Context, of []int) error {
 			found[*key] = s
 			return err
 		})
+		if err != nil || before == nil {
+			return err
+		}
+		if err := p.asLogin(ctx, tx); err != nil {
+			return err
+		}
+		after, err = p.readNoted(ctx, tx, keys)
 		return err
 	})
 	if pg.IsLockTimeout(err) {
@@ -125,8 +133,10 @@ func (p *page) read(ctx context.Context, of []int) error {
 	}
 	readAt := time.Now() //nolint:forbidigo // measures how old what was read is
 	for _, i := range of {
-		s := found[p.rows[i].EntityKey]
-		p.turns[i].seen, p.turns[i].readAt = s.after(changed[s.Key], p.rule.Facts), readAt
+		key := p.rows[i].EntityKey
+		s := found[key].after(before[key], p.rule.Facts)
+		s.moving = !reflect.DeepEqual(before[key], after[key])
+		p.turns[i].seen, p.turns[i].readAt = s, readAt
 	}
 	return nil
 }
@@ -153,14 +163,14 @@ func (s seen) after(n noted, f expr.Facts) seen {
 	return s
 }
 
-// readChanged reads when columns of rows have changed that since names, and when rows were paused. The transaction then
-// has the snapshot with which it reads the rows: a change or a delete between the two would give a row another start of
-// its clock.
-func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
+// readNoted reads when columns of rows have changed that since names, and when rows were paused. A check calls it before
+// and after it reads the rows, because a pause that begins or ends in between would give a row a clock that it has never
+// had. One snapshot would do so too, but an alter table that writes the table anew leaves no rows for older snapshots.
+func (p *page) readNoted(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
 	if !p.rule.Facts.Noted() {
 		return nil, nil
 	}
-	changed := make(map[string]noted, len(keys))
+	notes := make(map[string]noted, len(keys))
 	_, err := pg.Collect(ctx, tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, _ *struct{}) error {
 			var key string
@@ -168,13 +178,13 @@ func (p *page) readChanged(ctx context.Context, tx *sqlx.Tx, keys []string) (map
 			var n noted
 			err := row.Scan(&key, &at, &n.pauses)
 			n.changed = at.Time.UTC()
-			changed[key] = n
+			notes[key] = n
 			return err
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read when columns have changed: %w", err)
 	}
-	return changed, nil
+	return notes, nil
 }
 
 const (
@@ -248,11 +258,7 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	readTx := pg.ReadTx
-	if p.rule.Facts.Noted() {
-		readTx = pg.SnapshotTx // see readChanged
-	}
-	return readTx(ctx, db, func(tx *sqlx.Tx) error {
+	return pg.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, limits); err != nil {
 			return fmt.Errorf("limit the transaction: %w", err)
 		}
@@ -260,12 +266,21 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	})
 }
 
-// asReader lets the rest of a transaction read as the role of the rule.
+// asReader lets a transaction read as the role of the rule, until asLogin.
 func (p *page) asReader(ctx context.Context, tx *sqlx.Tx) error {
 	if p.rule.Rule.Role == "" {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(p.rule.Rule.Role))
+	return err
+}
+
+// asLogin lets the rest of a transaction read as the login again.
+func (p *page) asLogin(ctx context.Context, tx *sqlx.Tx) error {
+	if p.rule.Rule.Role == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "reset role")
 	return err
 }
 
