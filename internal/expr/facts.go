@@ -181,7 +181,7 @@ func (f Facts) DoneNowSQL() string {
 }
 
 // DoneAtSQL returns the SQL of the earliest instant at which the expected thing happens. It is null if no expression
-// of Done has an instant.
+// of Done has an instant before LastSince.
 func (f Facts) DoneAtSQL() string {
 	var list []string
 	for _, e := range f.Done {
@@ -192,7 +192,8 @@ func (f Facts) DoneAtSQL() string {
 	if len(list) == 0 {
 		return "null::timestamptz"
 	}
-	return fmt.Sprintf("least(%s)", strings.Join(list, ", "))
+	const last = "timestamptz '" + LastSince + "'"
+	return fmt.Sprintf("nullif(least(%s, %s), %[2]s)", strings.Join(list, ", "), last)
 }
 
 // RowDoneAtSQL returns what the row alone says of DoneAtSQL: an instant that is not earlier, and null if only other

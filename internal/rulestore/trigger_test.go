@@ -346,6 +346,15 @@ func TestARowWhoseDoneIsStillToComeWaits(t *testing.T) {
 	s.wants("updated", "2 at 03-06 12:00, 3 at 03-06 12:00 from 03-04 12:00")
 }
 
+func TestARowDoesNotWaitForADoneThatStandsForNever(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(with(unshipped, "met: {event: met}"))
+	s.exec("insert into shop.orders (id, placed_at, shipped_at) values (1, '2030-01-01', '2030-01-02')")
+	s.exec("update shop.orders set shipped_at = '9999-12-31'")
+	s.wants("done, and then never", "")
+}
+
 // A trigger of the application may change a column that the statement does not name.
 func TestAColumnThatAnotherTriggerChangesCounts(t *testing.T) {
 	t.Parallel()

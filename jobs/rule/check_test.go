@@ -122,6 +122,21 @@ func TestADoneInTheFutureIsNotYet(t *testing.T) {
 	})
 }
 
+// The outcome horizon would hide what the check has found.
+func TestARowDoesNotWaitForADoneThatStandsForNever(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(func(a *rule.Applied) { a.Rule.Recovered.Event, a.Rule.Met.Event = "over", "met" }))
+	s.exec("update prescient.rule set recovers_at = '2000-01-01'")
+	s.order(1)
+	s.exec("update shop.orders set shipped_at = '9999-12-31'")
+	s.waits("1", day(4))
+	s.run(day(4))
+	s.wants(map[string]string{"1": "day 7"})
+	s.run(day(7))
+	s.wants(map[string]string{"1": "done: open first,final"})
+}
+
 func TestTheStepsThatPassedWhileAnOrderWasDoneDoNotFire(t *testing.T) {
 	t.Parallel()
 	s := newLateOrder(t)

@@ -408,7 +408,7 @@ func (r *random) value(column string, at time.Time) any {
 	switch column {
 	case "created_at", "closed_at":
 		if r.chance(4) {
-			return pick(r, []time.Time{far, never})
+			return pick(r, []time.Time{far, late, never})
 		}
 		return at
 	case "local_at", "closed_local":

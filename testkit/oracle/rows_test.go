@@ -18,6 +18,7 @@ type (
 
 var (
 	far   = time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	late  = time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) // it stands for never, too
 	never = time.Date(-4000, time.January, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -122,7 +123,7 @@ func column(name string) *expression {
 	}}
 }
 
-func infinite(at time.Time) bool { return at.Equal(far) || at.Equal(never) }
+func infinite(at time.Time) bool { return at.Equal(far) || at.Equal(late) || at.Equal(never) }
 
 func epoch(r row) (time.Time, bool) {
 	ms, ok := r["ms"].(int)
