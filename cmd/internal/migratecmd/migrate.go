@@ -82,8 +82,7 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 		if len(fresh) == 0 {
 			text := upToDate
 			if last := after[len(after)-1].Version; last > pgsql.SchemaVersion {
-				text = fmt.Sprintf("nothing to do: "+
-					"the schema has version %d, which is newer than this binary, and may be used by it", last)
+				text = mayUse(last)
 			}
 			return f.Say([]pgsql.Migration{}, text)
 		}
@@ -105,6 +104,12 @@ func enqueuePeriodic(ctx context.Context, f *factory.Factory, db *sqlx.DB) error
 
 var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version %d", pgsql.SchemaVersion)
 
+// mayUse says that this binary works with the version of a newer one.
+func mayUse(version int64) string {
+	return fmt.Sprintf("nothing to do: "+
+		"the schema has version %d, which is newer than this binary, and may be used by it", version)
+}
+
 func newCmdStatus(f *factory.Factory) *cobra.Command {
 	var check bool
 	c := factory.OnStores(f.WithOutput(&cobra.Command{
@@ -112,7 +117,7 @@ func newCmdStatus(f *factory.Factory) *cobra.Command {
 		Short: "List the migrations, and which of them the database has",
 		Long: `List the migrations, and which of them the database has, including migrations of a newer
 binary. With --check the exit code is 3 if this binary needs another schema. An older schema needs
-"migrate up". A newer one needs a newer binary.`,
+"migrate up". A newer one needs a newer binary, unless it may be used by this one.`,
 		Example: `  prescient migrate status
   prescient migrate status --check`,
 		Args: cli.Exactly(),
@@ -127,18 +132,26 @@ binary. With --check the exit code is 3 if this binary needs another schema. An 
 }
 
 func migrateStatus(ctx context.Context, f *factory.Factory, check bool) error {
-	return withSchema(ctx, f, func(_ *sqlx.DB, list []pgsql.Migration) error {
+	return withSchema(ctx, f, func(db *sqlx.DB, list []pgsql.Migration) error {
 		missing := 0
 		for _, m := range list {
 			if !m.Applied {
 				missing++
 			}
 		}
-		verdict, differs := upToDate, true
-		switch last := list[len(list)-1].Version; {
-		case last > pgsql.SchemaVersion:
+		verdict, differs, last := upToDate, true, list[len(list)-1].Version
+		var newer error
+		if last > pgsql.SchemaVersion {
+			if _, newer = pgsql.ReadSetting(ctx, db, f.Schema()); newer != nil && !errors.Is(newer, pgsql.ErrNewer) {
+				return newer
+			}
+		}
+		switch {
+		case newer != nil:
 			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; "+
 				"install the newer binary", last, pgsql.SchemaVersion)
+		case last > pgsql.SchemaVersion:
+			verdict, differs = mayUse(last), false // also if the functions are those of the newer binary
 		case missing > 0:
 			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), f.Self())
 		default:
