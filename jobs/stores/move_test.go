@@ -715,6 +715,29 @@ func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 	}
 }
 
+func TestACancelEndsTheRowThatWaitsAndTheOneOnItsWay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	w.enqueue(w.b, check("1", slot(9)))
+	opening := pg.Sqlx(w.a.DB).MustBegin()
+	defer func() { _ = opening.Rollback() }()
+	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
+	moved, ended := moveThatWaits(t, w.set, w.a)
+	if ok, err := w.b.Client.Cancel(t.Context(), jobs.OwnTx(w.b.DB), check("1", slot(9)).Key()); err != nil || !ok {
+		t.Errorf("cancelled %t, %v", ok, err)
+	}
+	if waiting := w.waiting(w.b); len(waiting) > 0 {
+		t.Errorf("waiting after the cancel: %v", waiting)
+	}
+	if err := errors.Join(opening.Rollback(), <-ended); err != nil {
+		t.Fatal(err)
+	}
+	if waiting := w.waiting(w.b); len(waiting) > 0 || moved.Cancelled != 1 {
+		t.Errorf("waiting after the move: %v, %+v", waiting, moved)
+	}
+}
+
 func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

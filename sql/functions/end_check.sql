@@ -18,6 +18,7 @@ as $$
 declare
     waiting  prescient.future_job;
     arriving boolean := false;
+    ended    boolean := false;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
     perform prescient.require_rights(end_check.job_exec, prescient.of_schedule(entity_name, entity_key, item_key));
@@ -40,7 +41,9 @@ begin
     end if;
 
     waiting := prescient.lock_check(coalesce(number, prescient.find_job(job_exec)), entity_name, entity_key, item_key);
-    return arriving
-        or waiting.id is not null and prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome);
+    if waiting.id is not null then
+        ended := prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome);
+    end if;
+    return ended or arriving;
 end
 $$;
