@@ -43,7 +43,8 @@ Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that 
 the checks of schedules, and those of a rule only if JOB is its name.
 Without --yes it only prints their number, and the --until that leaves out checks that are enqueued
 later. Checks that a transaction had enqueued by then, and commits later, are cancelled, too. It ends 1,000 checks in
-each transaction. It skips and counts a check that another transaction has locked.
+each transaction. It skips and counts a check that another transaction has locked. It does not see a
+check that a stores move is bringing to the store: repeat the command after the move.
 
 --payload merchant=42 selects the checks whose payload is an object with the field merchant of the
 value 42. The value is JSON: true, null, or a text in quotation marks. Anything that is not JSON is
