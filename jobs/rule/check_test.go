@@ -1311,6 +1311,10 @@ func TestTheSummaryOfARuleCountsHowItsRowsEnded(t *testing.T) {
 	s.exec(`update shop.orders set shipped_at = $1 where id = 4`, day(5))
 	s.run(day(7))
 	s.waits("8", day(9))
+	// The second is of no rule. The database refuses to take such texts out of JSON.
+	s.exec(`insert into prescient.event_dead (consumer, id, source, type, dead_at, data) values
+		('desk', '1', 's', 't', now(), '{"rule": "order.unshipped", "step": "first", "payload": "\ud83d\ude00\ud83d \\udead \u0000"}'),
+		('desk', '2', 's', 't', now(), '["\uDEAD"]')`)
 	store, err := rulestore.New(t.Context(), s.db, rulestore.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -1328,11 +1332,12 @@ func TestTheSummaryOfARuleCountsHowItsRowsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[string]int64{}
+	counts, dead := map[string]int64{}, map[string]int64{}
 	for _, f := range fired {
-		counts[f.Step] = f.Fired
+		counts[f.Step], dead[f.Step] = f.Fired, f.DeadLetters
 	}
 	diff(t, map[string]int64{"first": 2, "final": 1}, counts)
+	diff(t, map[string]int64{"first": 1, "final": 0}, dead)
 }
 
 func TestTheSummaryOfARuleTellsWhetherItEstimatesTheRowsThatWait(t *testing.T) {

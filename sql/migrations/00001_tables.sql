@@ -634,6 +634,7 @@ create table prescient.event_dead (
     try_at       timestamptz,
     dead_at      timestamptz,
     send_at      timestamptz,
+    recipient    text collate "C",
 
     -- In the order of their subject: event_dead_list, event_dead_due.
     constraint event_dead_pkey primary key (number),
@@ -647,6 +648,7 @@ comment on column prescient.event_dead.refused_at is 'when it was first refused,
 comment on column prescient.event_dead.try_at is 'when the forwarder tries it again; null: it waits behind another one, or is a dead letter';
 comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no forwarder tries again; null: a forwarder does';
 comment on column prescient.event_dead.send_at is 'when the message is sent for the first time, with others that wait for that; null: it was tried at once';
+comment on column prescient.event_dead.recipient is 'to whom a message with send_at goes; null: to the recipient of the receiver';
 
 -- event_dead_subjects: whether the next event of a subject has to wait. event_dead_due, event_dead_head.
 create index event_dead_subject on prescient.event_dead (consumer, subject, number);

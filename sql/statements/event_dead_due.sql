@@ -4,7 +4,7 @@
 -- due for their recipient, beyond $2, because these are told in one message.
 -- Called by jobs/event/forward.sender.retry.
 with ready as materialized (
-    select d.number, d.subject, d.try_at, d.send_at, d.refusals, coalesce(d.data ->> 'to', '') as recipient
+    select d.number, d.subject, d.try_at, d.send_at, d.refusals, coalesce(d.recipient, '') as recipient
     from prescient.event_dead d
     where d.consumer = $1
         and d.try_at <= clock_timestamp()
@@ -26,7 +26,7 @@ due as materialized (
     limit $2
 ),
 page as materialized (
-    select d.number, d.data, d.send_at
+    select d.number, d.recipient, d.send_at
     from prescient.event_dead d
     where d.consumer = $1
         and d.dead_at is null
@@ -38,7 +38,7 @@ page as materialized (
     limit $2
 ),
 recipient as materialized (
-    select distinct coalesce(p.data ->> 'to', '') as recipient
+    select distinct coalesce(p.recipient, '') as recipient
     from page p
     where p.send_at is not null
 )

@@ -1,12 +1,13 @@
 -- Lists the newest 100 messages about a subject ($1), the oldest first: the consumer, what became of it (sent, later,
--- refused, dead or waits), when, the error, and the text. One that was sent has no text.
+-- refused, dead or waits), when, the error, and the data. One that was sent has no data. The caller reads the text, because
+-- PostgreSQL takes no text out of JSON that has a text such as \u0000.
 -- Called by jobs/event/outbox.Outbox.Messages.
-select consumer, state, at, error, text
+select consumer, state, at, error, data
 from (
     select m.*
     from (
         (
-            select s.consumer, 'sent' as state, s.sent_at as at, '' as error, '' as text
+            select s.consumer, 'sent' as state, s.sent_at as at, '' as error, null::text as data
             from prescient.event_sent s
             where s.subject = $1
             order by s.sent_at desc
@@ -16,12 +17,12 @@ from (
         select
             d.consumer,
             case when d.dead_at is not null then 'dead' when d.refusals = 0 and d.send_at is not null then 'later' else 'refused' end,
-            coalesce(d.dead_at, d.try_at, d.refused_at), coalesce(d.error, ''), coalesce(d.data ->> 'text', '')
+            coalesce(d.dead_at, d.try_at, d.refused_at), coalesce(d.error, ''), d.data::text
         from prescient.event_dead d
         join prescient.event_consumer c on c.name = d.consumer
         where c.name like 'receiver:%' and d.subject = $1
         union all
-        select c.name, 'waits', o.written_at, coalesce(c.error, ''), coalesce(o.data ->> 'text', '')
+        select c.name, 'waits', o.written_at, coalesce(c.error, ''), o.data::text
         from prescient.event_consumer c
         cross join lateral (
             select p.type, p.subject, p.written_at, p.data

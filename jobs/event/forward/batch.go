@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/egress"
+	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/stored"
@@ -178,7 +181,7 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 		return nil
 	}
 	at := map[string]time.Time{} // of the problems whose events wait
-	var ends, subjects pq.StringArray
+	var subjects pq.StringArray
 	of := map[int]string{} // the problem that an event ends
 	for i, e := range b.page {
 		problem, over := b.to.About(e.Event)
@@ -187,17 +190,18 @@ func (b *batch) endsLater(ctx context.Context, tx *sqlx.Tx) error {
 		case !over && b.fates[i] == later:
 			at[problem] = grid.Later(at[problem], b.times[i])
 		case over && (b.fates[i] == later || b.fates[i] == unsent || b.fates[i] == behind && !b.dead[i]):
-			of[i], ends, subjects = problem, append(ends, problem), append(subjects, e.Subject)
+			of[i], subjects = problem, append(subjects, e.Subject)
 		}
 	}
 	if len(of) == 0 {
 		return nil
 	}
-	_, err := pg.Collect(ctx, tx, pg.EventToldLater.In(b.cfg.Schema), []any{b.to.Name, subjects, ends},
-		func(row *sql.Rows, problem *string) error {
+	_, err := pg.Collect(ctx, tx, pg.EventToldLater.In(b.cfg.Schema), []any{b.to.Name, subjects},
+		func(row *sql.Rows, e *event.Event) error {
 			var told time.Time
-			err := row.Scan(problem, &told)
-			at[*problem] = grid.Later(at[*problem], told)
+			err := row.Scan(append(stored.Into(e), &told)...)
+			problem, _ := b.to.About(*e)
+			at[problem] = grid.Later(at[problem], told)
 			return err
 		})
 	if err != nil {
@@ -297,7 +301,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	upTo, open := s.at, false
 	var failure error
 	var list, waiting, got []event.Event
-	var texts, times pq.StringArray
+	var texts, times, recipients pq.StringArray
 	var dead pq.BoolArray
 	progress := false
 	for i, e := range b.page {
@@ -320,6 +324,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 			}
 		case later:
 			waiting, times = append(waiting, e.Event), append(times, string(pq.FormatTimestamp(b.times[i].UTC())))
+			recipients = append(recipients, recipient(e.Event))
 		case accepted:
 			got = append(got, e.Event)
 		}
@@ -342,7 +347,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		}
 		if err == nil && len(waiting) > 0 {
 			_, err = tx.ExecContext(ctx, pg.EventLater.In(s.cfg.Schema),
-				append(stored.Columns(waiting), s.to.Name, times)...)
+				append(stored.Columns(waiting), s.to.Name, times, recipients)...)
 		}
 		return cmp.Or(err, s.keep(ctx, tx, got))
 	})
@@ -354,6 +359,13 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		return false, errors.Join(err, failure)
 	}
 	return !stopped && (progress || !throttled), nil
+}
+
+// recipient returns to whom a message goes, as a text that the database takes.
+func recipient(e event.Event) string {
+	var m message.Message
+	_ = json.Unmarshal(e.Data, &m) // what is no message has no recipient
+	return strings.ReplaceAll(m.To, "\x00", "\uFFFD")
 }
 
 // decideAgain lets the next batch decide about the events of which nothing was recorded. What the destination has got

@@ -3,6 +3,7 @@ package forward_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -140,6 +141,17 @@ func (w *world) publish(ids ...string) {
 	}
 }
 
+// publishData publishes an event as publish does, with data.
+func (w *world) publishData(id, data string) {
+	w.t.Helper()
+	e := event.Event{
+		ID: id, Source: "test", Type: "happened." + id, Subject: strings.TrimRight(id, "0123456789"), Data: json.RawMessage(data),
+	}
+	if err := w.box.Publish(w.t.Context(), []event.Event{e}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // forward sends what waits, and no refused event again, however long the test takes. Other tests on the server hold
 // events back for a moment.
 func (w *world) forward() forward.Sent {
@@ -246,6 +258,27 @@ func TestARefusedEventHoldsBackItsSubjectAndNoOther(t *testing.T) {
 	w.publish("a5")
 	w.forward()
 	w.want("received", w.receiver.received(), "a5")
+}
+
+// The database refuses to take these texts out of JSON, and keeps them within it.
+func TestTextsThatTheDatabaseCannotReadHoldBackNoOtherEvent(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`{"x":"\u0000"}`, `{"x":"\ud800"}`, `{"x":"\udc00"}`, `["\u0000"]`, `"\u0000"`} {
+		t.Run(data, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, forward.Config{})
+			w.receiver.refuse("a1")
+			w.publishData("a1", data)
+			w.publish("c1")
+			w.forward()
+			w.publish("b1")
+			if sent := w.retry(); sent.Err != nil {
+				t.Error(sent.Err)
+			}
+			w.want("received", w.receiver.received(), "c1 b1")
+			w.want("refused", w.refused(), "a1:2")
+		})
+	}
 }
 
 func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {

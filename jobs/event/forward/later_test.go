@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/message"
+	people "github.com/prescient-go/prescient/internal/receiver"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 )
@@ -247,6 +248,31 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	w.receiver.refuse()
 	w.retry()
 	w.want("received", w.receiver.received(), "a2 a1")
+}
+
+// A message has the payload of its row, in which a column of type json may have such a text.
+func TestAMessageWithATextThatTheDatabaseCannotReadIsSentAtItsTime(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{`\u0000`, `\ud800`} {
+		t.Run(bad, func(t *testing.T) {
+			t.Parallel()
+			w := setupReceiver(t, time.Now().Add(time.Hour))
+			w.cfg.Destinations[0].About = people.About
+			w.publishData("a2", `{"about":"a`+bad+`","to":"x`+bad+`","payload":"`+bad+`"}`)
+			w.publishData("b2", `{"about":"b😀","to":"x"}`)
+			w.forward()
+			w.publishData("a1", `{"about":"a`+bad+`","over":true,"payload":"`+bad+`"}`)
+			w.publishData("b1", `{"about":"b\ud83d\ude00","over":true}`)
+			w.publishData("c1", `{}`)
+			w.forward()
+			w.want("received", w.receiver.received(), "c1")
+			w.want("later", w.refused(), "a2:0 b2:0 a1:0 b1:0")
+			w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
+			w.send()
+			w.want("received", w.receiver.received(), "a2 a1 b2 b1")
+			w.want("later", w.refused(), "")
+		})
+	}
 }
 
 // A message that alone gets no answer, while the service takes others.

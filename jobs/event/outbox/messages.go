@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -42,8 +43,11 @@ func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err
 		list, err = pg.Collect(ctx, tx, pg.EventMessages.In(o.schema), []any{subject},
 			func(row *sql.Rows, t *Told) error {
 				var consumer string
-				err := row.Scan(&consumer, &t.State, &t.At, &t.Error, &t.Text)
-				t.Receiver, t.At = strings.TrimPrefix(consumer, message.ConsumerPrefix), t.At.UTC()
+				var data []byte
+				err := row.Scan(&consumer, &t.State, &t.At, &t.Error, &data)
+				var m message.Message
+				_ = json.Unmarshal(data, &m) // what is no message has no text
+				t.Receiver, t.At, t.Text = strings.TrimPrefix(consumer, message.ConsumerPrefix), t.At.UTC(), m.Text
 				return err
 			})
 		return err

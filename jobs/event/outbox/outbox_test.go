@@ -133,6 +133,22 @@ func TestTheNewestMessagesOfASubjectAreListed(t *testing.T) {
 	}
 }
 
+// A payload may have a text that the database refuses to take out of JSON.
+func TestMessagesAreListedWhateverTextsTheirDataHave(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExecContext(t.Context(), `
+		insert into prescient.event_consumer (name, mark, position, types) values ('receiver:ops', '0', 0, '{prescient.notify.ops}');
+		insert into prescient.event_dead (consumer, id, source, type, subject, data, dead_at)
+		values ('receiver:ops', '1', 'test', 'prescient.notify.ops', 'standup', '{"text": "dead", "payload": "\u0000"}', '2001-01-01');
+		insert into prescient.event_outbox (id, source, type, subject, data)
+		values ('2', 'test', 'prescient.notify.ops', 'standup', '{"text": "waits", "payload": "\ud800"}')`)
+	list, err := w.box.Messages(t.Context(), "standup")
+	if err != nil || len(list) != 2 || list[0].Text != "dead" || list[1].Text != "waits" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestEventsExistIfAndOnlyIfTheirTransactionCommits(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
