@@ -89,7 +89,9 @@ func (d decider) decide(r row) decision {
 		if r.waits {
 			return decision{fate: leave} // the trigger tells when it goes on
 		}
-		return decision{fate: begin, at: d.now, came: d.now} // the check notes since when
+		read.Paused = false // the steps that had passed by then fire after the pause, unless Rule.Overdue leaves them out
+		is, _ = d.Decide(read, memory, moment)
+		return decision{fate: begin, passed: is.Passed, at: d.now, came: d.now} // the check notes since when
 	}
 	what := d.outcome(r, is)
 	what.passed = is.Passed

@@ -2,12 +2,14 @@ package rulestore_test
 
 import (
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -70,6 +72,25 @@ func TestTriggersNoteWhenRowsArePaused(t *testing.T) {
 			s.noted("")
 		})
 	}
+}
+
+// They would all fire in the slot after the pause.
+func TestOverdueIsDemandedForStepsThatPassedBeforeARowWasPaused(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("01 12:00") + "), (2, 'hold', " + at("03 12:00") + ")")
+	if p := s.plan(held).Rules[0]; p.Overdue != 1 || !p.Refused || p.Paused != 2 || p.Begin != 2 {
+		t.Errorf("planned %+v", p)
+	}
+	_, err := s.store.Apply(t.Context(), parse(t, held), nil)
+	if e, ok := errors.AsType[*rulestore.OverdueError](err); !ok || e.Rows != 1 {
+		t.Errorf("applied with %v", err)
+	}
+	const waits = "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-04 12:15 came 03-04 12:00"
+	s.apply(with(held, "overdue: skip"))
+	s.wants("apply", waits)
+	s.exec("update shop.orders set channel = 'web'")
+	s.wants("they go on", waits)
 }
 
 // While the condition cannot be computed, a pause goes on. A row that was not paused before has none.

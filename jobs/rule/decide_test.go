@@ -61,6 +61,7 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 		change(&row)
 		return row
 	}
+	resumed := func(r *rule.Row) { r.Pauses = []rule.Pause{{From: day(3), To: day(4)}} }
 	for name, test := range map[string]struct {
 		steps   []rule.Step
 		overdue rule.Overdue
@@ -181,6 +182,15 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 		},
 		"a row that is paused is looked at daily": {
 			row: as(func(r *rule.Row) { r.Paused = true }), at: 2, want: "day 3",
+		},
+		"after the pause, overdue decides about the steps that had passed when it came": {
+			overdue: skip, row: as(resumed), memory: rule.Memory{Came: day(3)}, at: 4, want: "leaves out a, day 5",
+		},
+		"with fire they fire together": {
+			overdue: fire, row: as(resumed), memory: rule.Memory{Came: day(3)}, at: 5, want: "fires a,b, open",
+		},
+		"with spread they do so if its slot has begun": {
+			overdue: spread, row: as(resumed), memory: rule.Memory{Came: day(3)}, at: 4, want: "fires a, day 5",
 		},
 		"an open transaction may end its pause": {
 			row: as(func(r *rule.Row) { r.Paused = true }), at: 2,
