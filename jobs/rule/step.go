@@ -65,8 +65,9 @@ func (s Step) whenFor(h expr.Held) string {
 		interval = h.After.String()
 	}
 	if h.Every != nil {
-		if _, repeats := again(*h.Every, false); repeats {
-			every = h.Every.Span()
+		timed := s.After.At != "" || s.Before.At != ""
+		if m, repeats := again(*h.Every, timed); repeats {
+			every = expr.Length{Months: m.months, Days: m.days, Time: m.span}.Span()
 		}
 	}
 	if h.Times != nil {
