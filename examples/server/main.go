@@ -41,6 +41,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // so that a second signal ends the process
 	if err := start(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func start(ctx context.Context) error {
 		return err
 	}
 	slog.InfoContext(ctx, "listening", "address", listener.Addr().String())
-	server := &http.Server{Handler: handler(db, client), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler(db, client), ReadTimeout: 30 * time.Second}
 	return serve(ctx, server, listener, db)
 }
 
@@ -81,7 +82,17 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, db *
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		return server.Shutdown(context.WithoutCancel(ctx))
+		return end(context.WithoutCancel(ctx), server)
 	})
 	return group.Wait()
+}
+
+// end gives requests 20 s to finish, and then closes their connections.
+func end(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		return server.Close()
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -247,6 +248,28 @@ func TestAServerThatGetsSIGTERMFinishesItsRequestsAndItsChecks(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 done", "42 waits"}, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestAServerThatGetsSIGTERMEndsThoughARequestHasNoEnd(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	server := s.startServer()
+	client, err := net.Dial("tcp", server.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	_, err = client.Write([]byte("POST /orders HTTP/1.1\r\nHost: shop\r\nContent-Length: 10\r\nExpect: 100-continue\r\n" +
+		"Content-Type: application/x-www-form-urlencoded\r\n\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); err != nil { // the handler asks for the body
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(time.Minute, func() { _ = server.Process.Kill() })
+	defer kill.Stop()
+	server.terminate(s, func() {})
 }
 
 // A team copies what the page shows. It must stay short.

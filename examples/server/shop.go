@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -40,6 +41,7 @@ func handler(db *sqlx.DB, client *jobs.Client) http.Handler {
 			return err
 		})
 		if err != nil {
+			slog.ErrorContext(r.Context(), "place order", "error", err)
 			http.Error(w, "the order was not placed", http.StatusInternalServerError)
 			return
 		}
