@@ -31,11 +31,11 @@ func (r rule) alerts(o order) []jobs.Request {
 
 // registerAlerts registers the checks of alerts. A check that runs was not cancelled, so it raises
 // its alert.
-func registerAlerts(registry *jobs.Registry, s func() shop) {
+func registerAlerts(registry *jobs.Registry, s func() shop, options ...jobs.Option) {
 	for job, kind := range map[string]string{primaryAlert: "primary", finalAlert: "final"} {
 		registry.Register(job, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			return nil, s().raise(ctx, tx, alert{job.EntityKey, kind, job.Slot})
-		}), jobs.Retry(0))
+		}), options...)
 	}
 }
 
@@ -43,11 +43,15 @@ func registerAlerts(registry *jobs.Registry, s func() shop) {
 // how many it cancelled.
 func cancelAlerts(ctx context.Context, tx *sqlx.Tx, client *jobs.Client, shipped []order) (n int64, err error) {
 	for _, o := range shipped {
-		cancelled, err := client.CancelEntity(ctx, tx, "orders", o.id)
-		if err != nil {
-			return n, fmt.Errorf("ship order %s: %w", o.id, err)
+		for _, job := range []string{primaryAlert, finalAlert} {
+			waited, err := client.Cancel(ctx, tx, jobs.Key{JobExec: job, EntityName: "orders", EntityKey: o.id})
+			if err != nil {
+				return n, fmt.Errorf("ship order %s: %w", o.id, err)
+			}
+			if waited {
+				n++
+			}
 		}
-		n += cancelled
 	}
 	return n, nil
 }

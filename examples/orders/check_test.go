@@ -110,3 +110,35 @@ func TestACheckThatWasAskedForWithoutAMemoFails(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAnAlertThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	kit, _ := openShop(t)
+	key := jobs.Key{JobExec: primaryAlert, EntityName: "orders", EntityKey: "42"}
+	kit.DB.MustExec(`alter table alerts rename to locked_away`)
+	kit.Enqueue(jobs.Request{JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey}, kit.Now().Add(time.Hour))
+	kit.RunFor(90 * time.Minute)
+	kit.DB.MustExec(`alter table locked_away rename to alerts`)
+	kit.RunFor(24 * time.Hour)
+	kit.RequireEnded(key, jobs.OutcomeDone)
+}
+
+func TestShippingAnOrderLeavesTheChecksOfOtherTeams(t *testing.T) {
+	t.Parallel()
+	kit, _ := openShop(t)
+	at := kit.Now().Add(time.Hour)
+	for _, job := range []string{primaryAlert, finalAlert, "invoice.unpaid"} {
+		kit.Enqueue(jobs.Request{JobExec: job, EntityName: "orders", EntityKey: "42"}, at)
+	}
+	err := pgsql.InTx(t.Context(), kit.DB, func(tx *sqlx.Tx) error {
+		n, err := cancelAlerts(t.Context(), tx, kit.Client, []order{{id: "42"}})
+		if n != 2 {
+			t.Errorf("%d checks are cancelled", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit.RequireWaiting(jobs.Key{JobExec: "invoice.unpaid", EntityName: "orders", EntityKey: "42"}, at)
+}

@@ -88,7 +88,7 @@ func shipCommand(app *cmd.App) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&cancel, "cancel", false,
-		"cancel what waits for the order, for orders that were placed with --cancel")
+		"cancel the alerts of an order that was placed with --cancel")
 	return c
 }
 
@@ -136,7 +136,7 @@ func (r *rule) flags(c *cobra.Command) {
 	c.Flags().DurationVar(&r.primary, "primary", 48*time.Hour,
 		"raise the primary alert that long after an order was placed")
 	c.Flags().DurationVar(&r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
-	c.Flags().BoolVar(&r.cancel, "cancel", false, "ask for both alerts at once, which whoever ships the order cancels")
+	c.Flags().BoolVar(&r.cancel, "cancel", false, "ask for both alerts at once; ship --cancel cancels them")
 }
 
 func withDB(ctx context.Context, app *cmd.App, fn func(db *sqlx.DB) error) error {

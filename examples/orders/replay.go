@@ -58,7 +58,7 @@ func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress fun
 	registry.Register(unshipped, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return p.shop.checkUnshipped(ctx, tx, job)
 	}), jobs.Retry(0))
-	registerAlerts(registry, func() shop { return p.shop })
+	registerAlerts(registry, func() shop { return p.shop }, jobs.Retry(0))
 	if p.virtual, err = newVirtual(ctx, db, registry, orders[0].placedAt); err != nil {
 		return summary{}, err
 	}
