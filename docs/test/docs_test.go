@@ -81,3 +81,15 @@ func TestNothingTellsAnybodyToDestroyWhatIsThereWhenACommandFails(t *testing.T) 
 		t.Errorf("%d files were read: %v", read, err)
 	}
 }
+
+// What stands in quotes is a text, and no object.
+func TestThePayloadsOfThePagesAreNoTexts(t *testing.T) {
+	t.Parallel()
+	for _, page := range pages(t) {
+		for _, b := range fenced(t, page) {
+			if quoted := regexp.MustCompile(`payload: ['"]\{.*`).FindString(b.text); b.language == "yaml" && quoted != "" {
+				t.Errorf("%s:%d: %s", page, b.place, quoted)
+			}
+		}
+	}
+}
