@@ -157,7 +157,7 @@ func defined(text string) (names []string) {
 // imports are the packages that snippets name without saying so.
 var imports = map[string]string{
 	"sqlx": "github.com/jmoiron/sqlx", "context": "context", "time": "time", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os",
-	"testing": "testing", "netip": "net/netip", "url": "net/url", "slog": "log/slog", "http": "net/http",
+	"testing": "testing", "netip": "net/netip", "url": "net/url", "slog": "log/slog", "http": "net/http", "math": "math",
 	"sql": "database/sql", "json": "encoding/json", "pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
 }
 

@@ -20,11 +20,12 @@ import (
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 )
 
-// Order is a new order. If Pay fails, nothing is placed and nothing is enqueued.
+// Order is a new order. If Validate fails, nothing is placed and nothing is enqueued. Validate charges no card, because
+// the commit after it may fail.
 type Order struct {
 	ID       int
 	Customer string
-	Pay      func() error `bun:"-" gorm:"-"`
+	Validate func() error `bun:"-" gorm:"-"`
 }
 
 const insert = "insert into orders (id, customer) values ($1, $2)"
@@ -51,7 +52,7 @@ func DatabaseSQL(ctx context.Context, db *sql.DB, c *jobs.Client, o Order) error
 	if err := check(ctx, c, tx, o); err != nil {
 		return err
 	}
-	if err := o.Pay(); err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -70,7 +71,7 @@ func Sqlx(ctx context.Context, db *sqlx.DB, c *jobs.Client, o Order) error {
 	if err := check(ctx, c, tx, o); err != nil {
 		return err
 	}
-	if err := o.Pay(); err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -85,7 +86,7 @@ func Pgx(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) error
 		if err := check(ctx, c, pgxjobs.Tx(tx), o); err != nil {
 			return err
 		}
-		return o.Pay()
+		return o.Validate()
 	})
 }
 
@@ -99,7 +100,7 @@ func Sqlc(ctx context.Context, pool *pgxpool.Pool, c *jobs.Client, o Order) erro
 		if err := check(ctx, c, pgxjobs.Tx(tx), o); err != nil {
 			return err
 		}
-		return o.Pay()
+		return o.Validate()
 	})
 }
 
@@ -112,7 +113,7 @@ func Gorm(ctx context.Context, db *gorm.DB, c *jobs.Client, o Order) error {
 		if err := check(ctx, c, tx.Statement.ConnPool.(jobs.Tx), o); err != nil {
 			return err
 		}
-		return o.Pay()
+		return o.Validate()
 	})
 }
 
@@ -130,7 +131,7 @@ func Ent(ctx context.Context, db *ent.Client, c *jobs.Client, o Order) error {
 	if err := check(ctx, c, tx, o); err != nil {
 		return err
 	}
-	if err := o.Pay(); err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -145,6 +146,6 @@ func Bun(ctx context.Context, db *bun.DB, c *jobs.Client, o Order) error {
 		if err := check(ctx, c, tx.Tx, o); err != nil {
 			return err
 		}
-		return o.Pay()
+		return o.Validate()
 	})
 }

@@ -55,7 +55,7 @@ func TestAnOrderAndItsCheckArePlacedTogetherOrNotAtAll(t *testing.T) {
 	ofEnt := ent.NewClient(ent.Driver(entsql.OpenDB(dialect.Postgres, over)))
 	ofBun := bun.NewDB(over, pgdialect.New())
 
-	refused := errors.New("the card was refused")
+	refused := errors.New("the order is not valid")
 	id := 0
 	for name, place := range map[string]func(o Order) error{
 		"database/sql":      func(o Order) error { return DatabaseSQL(ctx, db.DB, client, o) },
@@ -67,15 +67,15 @@ func TestAnOrderAndItsCheckArePlacedTogetherOrNotAtAll(t *testing.T) {
 		"ent":               func(o Order) error { return Ent(ctx, ofEnt, client, o) },
 		"bun":               func(o Order) error { return Bun(ctx, ofBun, client, o) },
 	} {
-		for _, paid := range []error{nil, refused} {
+		for _, invalid := range []error{nil, refused} {
 			id++
-			if err := place(Order{ID: id, Customer: "Ada", Pay: func() error { return paid }}); !errors.Is(err, paid) {
+			if err := place(Order{ID: id, Customer: "Ada", Validate: func() error { return invalid }}); !errors.Is(err, invalid) {
 				t.Errorf("%s: %v", name, err)
 			}
 			var placed, checked int
 			err := db.QueryRow(`select (select count(*) from orders where id = $1),
 				(select count(*) from prescient.future_job where entity_key = $1::text)`, id).Scan(&placed, &checked)
-			if want := map[bool]int{true: 1}[paid == nil]; err != nil || placed != want || checked != want {
+			if want := map[bool]int{true: 1}[invalid == nil]; err != nil || placed != want || checked != want {
 				t.Errorf("%s: %d orders, %d checks, %v", name, placed, checked, err)
 			}
 		}
