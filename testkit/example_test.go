@@ -14,19 +14,19 @@ import (
 // t stands for the parameter of a test function.
 var t *testing.T
 
-// An order that is not shipped after two days is alerted, once a day until it is.
+// An order that is not shipped after two days is alerted, once a day until it is, at most 30 times.
 func ExampleNew() {
 	unshipped := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-		var shipped bool
-		err := tx.GetContext(ctx, &shipped, `select shipped_at is not null from orders where id = $1::bigint`, job.EntityKey)
-		if err != nil || shipped {
+		var late bool // false for an order that was deleted
+		const ask = `select exists (select from orders where id = $1::bigint and shipped_at is null)`
+		if err := tx.GetContext(ctx, &late, ask, job.EntityKey); err != nil || !late {
 			return nil, err
 		}
-		_, err = tx.ExecContext(ctx, `insert into alert (order_id) values ($1::bigint)`, job.EntityKey)
+		_, err := tx.ExecContext(ctx, `insert into alert (order_id) values ($1::bigint)`, job.EntityKey)
 		return job.After(24 * time.Hour), err
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", jobs.InTx(unshipped))
+	registry.Register("order.unshipped", jobs.InTx(unshipped), jobs.MaxChecks(30))
 
 	kit := testkit.New(t, testkit.Config{Registry: registry})
 	kit.DB.MustExec(`create table orders (id bigint primary key, shipped_at timestamptz)`)
