@@ -33,7 +33,7 @@ def verify(headers, body, secret):
 
 
 class Checks:
-    """The checks. The same one may come again after a crash, so it is remembered who was reminded."""
+    """The checks. The same one may come again after a crash, so the service remembers which checks it has answered."""
 
     def __init__(self, path):
         self.path = path

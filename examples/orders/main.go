@@ -5,16 +5,18 @@
 // --final a final one. To see it live, with slots a minute apart on a database of your own:
 //
 //	go build -o bin/orders ./examples/orders
+//	export XDG_DATA_HOME=$(mktemp -d)    # a private PostgreSQL of its own
+//	bin/orders migrate up
 //	bin/orders init
 //	bin/orders slots set-width 1m
 //	bin/orders place 41 --primary 1m --final 2m
 //	bin/orders place 42 --primary 1m --final 2m
 //	bin/orders ship 41
-//	bin/orders run      # once a minute, as cron would
+//	bin/orders run --catch-up    # once a minute, as cron would
 //	bin/orders raised
 //
-// With --cancel, place asks for both alerts at once, and ship cancels them in its transaction: what
-// that costs says cancel.go.
+// With --cancel, place asks for both alerts at once, and ship cancels them in its transaction.
+// cancel.go says what that costs.
 //
 // To see what it would have said about the orders of the past, in virtual time:
 //
