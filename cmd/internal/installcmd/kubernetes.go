@@ -94,6 +94,11 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 				"database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server",
 				"file", s.Config)
 		}
+		for _, dir := range writes(f) {
+			f.Log().WarnContext(ctx, "a pod cannot write to a directory of the settings, because its root file system is "+
+				"read-only: mount a volume there in the manifests, or take out of the configuration file what names it: "+
+				"metrics.file, spool.dir, or a destination or a receiver with file:", "directory", dir, "file", s.Config)
+		}
 		s.Config = filepath.Base(s.Config)
 		warnUnseen(ctx, f)
 	}
