@@ -32,6 +32,9 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := a.changed(r, schedule.Update, func(tx jobs.DB) (schedule.Schedule, error) {
 		return a.Store.Edit(r.Context(), tx, id, version, func(was schedule.Spec) (schedule.Spec, error) {
 			merged, err := patched(newBody(was), changes)
+			if _, changed := changes["payload"]; !changed {
+				merged.Payload = was.Payload
+			}
 			if err == nil {
 				merged.ID, err = sameID(merged.ID, id)
 			}
@@ -84,7 +87,7 @@ var fieldNames = func() map[string]bool {
 
 // patched returns a body after the changes.
 func patched(b body, changes map[string]any) (merged body, err error) {
-	text, err := json.Marshal(b)
+	text, err := written(b)
 	if err != nil {
 		return b, err
 	}
@@ -92,11 +95,20 @@ func patched(b body, changes map[string]any) (merged body, err error) {
 	if err != nil {
 		return b, err
 	}
-	if text, err = json.Marshal(merge(was, changes)); err != nil {
+	if text, err = written(merge(was, changes)); err != nil {
 		return b, err
 	}
 	err = web.Parse(text, &merged)
 	return merged, err
+}
+
+// written returns a value as JSON. It keeps the characters of HTML, because a payload has a largest size in bytes.
+func written(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return text.Bytes(), err
 }
 
 // readAny reads a JSON value. Numbers keep their digits.

@@ -100,3 +100,31 @@ func TestPatchesOfDifferentFieldsBesideEachOtherAreAllKept(t *testing.T) {
 		t.Errorf("left %s", got)
 	}
 }
+
+// JSON for HTML writes < in six bytes.
+func TestAPatchKeepsTheBytesOfThePayload(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	payload := `"` + strings.Repeat("<", 12_000) + `"`
+	w.want(201, "POST", "/schedules", `{"id": "a", "crontab": "@daily", "payload": `+payload+`}`)
+	w.want(200, "PATCH", "/schedules/a", `{"crontab": "@hourly"}`)
+	w.want(200, "PATCH", "/schedules/a", `{"payload": {"text": `+payload+`}}`)
+	got := w.want(200, "PATCH", "/schedules/a", `{"payload": {"n": 1}}`)["payload"].(map[string]any)
+	if len(got) != 2 || len(got["text"].(string)) != 12_000 {
+		t.Errorf("%d fields", len(got))
+	}
+}
+
+// SQL, or another binary, may have written what this one cannot read.
+func TestAPatchPausesAScheduleWhoseCrontabCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for id, payload := range map[string]string{"a": "null", "b": `{"to": "<ops>", "n": 1.50}`} {
+		w.want(201, "POST", "/schedules", `{"id": "`+id+`", "crontab": "@daily", "payload": `+payload+`}`)
+		w.db.MustExec("update prescient.schedule set crontab = 'whenever' where id = $1", id)
+		w.want(422, "PATCH", "/schedules/"+id, `{"deadline": "1h"}`)
+		if got := w.want(200, "PATCH", "/schedules/"+id, `{"paused": true}`); got["paused"] != true {
+			t.Errorf("%+v", got)
+		}
+	}
+}
