@@ -2,11 +2,11 @@
 -- are null. If $5, it leaves out what cancel_entity leaves: job "schedule", what schedules enqueue, and
 -- the jobs of rules.
 -- It returns their number, the first slot, one of the jobs, a fingerprint that changes when the
--- rows or their slots change, the number of checks of rules that it leaves out, and the id of one
--- of the rows.
+-- rows or their slots change, or have changed and are as before, the number of checks of rules that
+-- it leaves out, and the id of one of the rows.
 -- Called by cmd/internal/action.Waiting.
 with found as (
-    select f.id, f.job, f.next_check_at,
+    select f.id, f.job, f.next_check_at, f.journal,
         $5 and (f.job = any (array(select prescient.find_job(r.name) from prescient.rule r))) is true as stays
     from prescient.future_job f
     where entity_name = $1 and entity_key = $2 and item_key is not null
@@ -18,7 +18,7 @@ with found as (
 select
     count(*), coalesce(min(next_check_at), 'epoch'),
     coalesce((select j.name from prescient.job j where j.job = min(f.job)), '#' || min(f.job), ''),
-    coalesce(bit_xor(hashint8extended(id, extract(epoch from next_check_at)::bigint)), 0),
+    coalesce(bit_xor(hashtextextended(coalesce(journal, ''), hashint8extended(id, extract(epoch from next_check_at)::bigint))), 0),
     (select count(*) from found where stays),
     coalesce(min(id), 0)
 from found f

@@ -19,7 +19,7 @@ type Wait struct {
 	Rows  int64
 	First time.Time // slot
 	Job   string    // of one of them
-	Mark  int64     // a checksum of these checks and their slots
+	Mark  int64     // a checksum of these checks, their slots, and what has happened to them
 	Stay  int64     // checks of rules, which are not counted
 	ID    int64     // of one of the rows
 }

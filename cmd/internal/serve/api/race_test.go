@@ -262,6 +262,14 @@ func TestAnActionThatUndoesWhatAnotherHasDoneMeanwhileIsNotDone(t *testing.T) {
 			[]string{`silence {"finding": "failing/ok", "for": "7d", "because": "migration"}`},
 			"select because from prescient.alert", "migration",
 		},
+		"reschedule": {
+			nil, `reschedule {"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`,
+			[]string{
+				`reschedule {"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`,
+				`reschedule {"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-04T10:00:00Z"}`,
+			},
+			"select (next_check_at at time zone 'UTC')::text from prescient.future_job", "2100-01-04 10:00:00",
+		},
 		"resume": {
 			[]string{`pause-job {"job_exec": "ok"}`},
 			`resume-job {"job_exec": "ok"}`,
