@@ -20,7 +20,7 @@ type CancelMany struct {
 	EntityName string `json:"entity_name"`
 	EntityKey  string `json:"entity_key"` // * stands for any text
 	GroupKey   string `json:"group_key"`
-	// a JSON object; the payload has each of its fields with the same value
+	// a JSON object; the payload has each of its fields with the same value. Null: any payload
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Until   time.Time       `json:"until,omitzero"` // enqueued before
 	Limit   int64           `json:"limit"`          // checks of the first slots; 0: all
@@ -61,14 +61,22 @@ func (c CancelMany) narrowed() string {
 		until = c.Until.UTC().Format(time.RFC3339Nano)
 	}
 	return narrowed(" of job ", c.JobExec, " of entity ", c.EntityName, " with key ", c.EntityKey,
-		" of group ", c.GroupKey, " with payload ", string(c.Payload), " enqueued before ", until)
+		" of group ", c.GroupKey, " with payload ", c.payload(), " enqueued before ", until)
 }
 
 func (c CancelMany) filter() admin.CancelFilter {
 	return admin.CancelFilter{
 		JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey,
-		GroupKey: c.GroupKey, Payload: string(c.Payload), Until: c.Until,
+		GroupKey: c.GroupKey, Payload: c.payload(), Until: c.Until,
 	}
+}
+
+// payload returns the fields of the payload, or nothing for any payload.
+func (c CancelMany) payload() string {
+	if string(c.Payload) == "null" {
+		return ""
+	}
+	return string(c.Payload)
 }
 
 func (c CancelMany) final() {}
@@ -84,7 +92,7 @@ func (c CancelMany) check(s *Store) error {
 	case c.Limit < 0:
 		return &jobs.FieldError{Field: "limit", Message: "must be at least 0"}
 	}
-	return cmp.Or(CheckWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, string(c.Payload)),
+	return cmp.Or(CheckWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, c.payload()),
 		CheckInstant("until", c.Until))
 }
 

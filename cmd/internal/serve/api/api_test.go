@@ -719,3 +719,17 @@ func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 		t.Errorf("%d ended checks; after: %v", n, ended.After)
 	}
 }
+
+// A document shows null for a field that may have any value.
+func TestChecksAreCancelledByANullPayloadLikeByNone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	if done := w.do("cancel-many", `{"job_exec": "ok", "payload": null}`); done.Result != "1 check was cancelled" ||
+		done.Target != "waiting checks of job ok" {
+		t.Errorf("%+v", done)
+	}
+	if answer := w.post("cancel-many", "preview=true", `{"payload": null}`); answer.Code != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
