@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 class ChangedSchedule(TypedDict):
-    """ChangedScheduleThe whole schedule; for a deletion its id."""
+    """The whole schedule; for a deletion its id."""
 
     anchor: NotRequired[str]
     crontab: NotRequired[str]
@@ -277,7 +277,7 @@ class Client:
         return json.loads(text) if text else None
 
     def preview_crontab(self, *, crontab: str, from_: str, to: str, timezone: str | None = None, anchor: str | None = None, limit: int | None = None) -> CrontabPreview:
-        """The instants of a crontab, from one instant up to and including another."""
+        """The instants of a crontab from one instant on, and before another."""
         return self._call('GET', "/crontab-preview", {"crontab": crontab, "timezone": timezone, "anchor": anchor, "from": from_, "to": to, "limit": limit}, {})
 
     def describe(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The instants of a crontab, from one instant up to and including another */
+        /** The instants of a crontab from one instant on, and before another */
         get: operations["preview-crontab"];
         put?: never;
         post?: never;
@@ -159,7 +159,7 @@ export interface components {
             status: number;
             title: string;
         };
-        /** @description ChangedScheduleThe whole schedule; for a deletion its id. */
+        /** @description The whole schedule; for a deletion its id. */
         ChangedSchedule: {
             /**
              * Format: date-time

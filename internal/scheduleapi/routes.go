@@ -112,7 +112,7 @@ func (c Config) Routes() []web.Route {
 		},
 		{
 			Method: http.MethodGet, Path: "/crontab-preview", ID: "preview-crontab", Handle: a.preview,
-			Summary: "The instants of a crontab, from one instant up to and including another",
+			Summary: "The instants of a crontab from one instant on, and before another",
 			Query:   previewQuery, Replies: web.OK("The instants.", preview{}),
 		},
 	}
@@ -133,8 +133,8 @@ var commentsFile []byte
 var Comments = sync.OnceValue(func() map[string]string { return web.ParseComments(commentsFile) })
 
 var (
-	states       = []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
-	text, moment = web.Object{"type": "string"}, web.Object{"type": "string", "format": "date-time"}
+	states = []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
+	text   = web.Object{"type": "string"}
 )
 
 // What a document needs to describe the routes.
@@ -147,7 +147,12 @@ var (
 		"preview-crontab.limit": {
 			"type": "integer", "minimum": 1, "maximum": maxInstants, "default": defaultInstants,
 		},
-		"preview-crontab.from": moment, "preview-crontab.to": moment,
+		"preview-crontab.from": {
+			"type": "string", "format": "date-time", "description": "The first possible instant.",
+		},
+		"preview-crontab.to": {
+			"type": "string", "format": "date-time", "description": "All instants are before it. It must not be before from.",
+		},
 		"anchor": {
 			"type": "string", "format": "date-time", "description": "The first instant of @every. Defaults to from.",
 		},

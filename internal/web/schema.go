@@ -98,8 +98,8 @@ func (s *Schemas) structure(t reflect.Type, body bool) Object {
 	}
 	s.All[name] = o
 	if says := s.comment(t.String()); says != "" {
-		if other := s.Names[t]; other != "" {
-			says = other + strings.TrimPrefix(says, upperFirst(t.Name()))
+		if rest, named := strings.CutPrefix(says, upperFirst(t.Name())); named && s.Names[t] != "" {
+			says = s.Names[t] + rest
 		}
 		o["description"] = says
 	}

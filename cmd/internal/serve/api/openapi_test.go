@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"slices"
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -33,6 +35,18 @@ func TestTheDocumentIsValidAndDescribesEachParameter(t *testing.T) {
 			if parameters[name] == nil {
 				t.Errorf("%s: describe the parameter %s", r.Path, name)
 			}
+		}
+	}
+}
+
+// A type may have another name in the document than in the code.
+func TestADescriptionBeginsWithTheNameOfItsSchemaOrAnother(t *testing.T) {
+	t.Parallel()
+	made, _ := document("", comments())
+	for name, schema := range made["components"].(web.Object)["schemas"].(web.Object) {
+		says, _ := schema.(web.Object)["description"].(string)
+		if rest, is := strings.CutPrefix(says, name); is && rest != "" && unicode.IsUpper([]rune(rest)[0]) {
+			t.Errorf("schema %s: %s", name, says)
 		}
 	}
 }
