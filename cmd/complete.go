@@ -211,8 +211,7 @@ func offerReceivers(_ context.Context, f *factory.Factory, _ string) []string {
 
 func offerDeadLetters(ctx context.Context, f *factory.Factory, _ string) []string {
 	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		page, err := deadletter.NewList(db, f.Schema()).Page(ctx, deadletter.Filter{}, 0, completed)
-		return seq.Map(page, func(d deadletter.Letter) string { return d.ID }), err
+		return deadletter.NewList(db, f.Schema()).IDs(ctx, completed)
 	})
 }
 

@@ -42,7 +42,7 @@ func setup(t *testing.T) *world {
 
 func (w *world) dead() string {
 	w.t.Helper()
-	page, err := w.list.Page(w.t.Context(), deadletter.Filter{}, 0, 100)
+	page, _, err := w.list.Page(w.t.Context(), deadletter.Filter{}, 0, 100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestALetterHasTheWholeEvent(t *testing.T) {
 	w.db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, time, published_at, data, refusals, error, dead_at)
 		values ('desk', $1, $2, $3, $4, $5, $6, $7, 1, '422', now())`,
 		whole.ID, whole.Source, whole.Type, whole.Subject, whole.Time, whole.PublishedAt, string(whole.Data))
-	page, err := w.list.Page(t.Context(), deadletter.Filter{ID: "ü"}, 0, 10)
+	page, _, err := w.list.Page(t.Context(), deadletter.Filter{ID: "ü"}, 0, 10)
 	if err != nil || len(page) != 1 {
 		t.Fatal(page, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/stored"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -101,22 +102,51 @@ func Count(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (f
 	return found, nil
 }
 
-// Page returns up to limit letters after a number, in their order.
-func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page []Letter, err error) {
+// Page returns the first letters after a number, in their order: up to limit, or fewer once their data have
+// seq.PageBytes. If more letters follow, next is the number after which the next page begins. Otherwise it is 0.
+func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page []Letter, next int64, err error) {
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) (err error) {
-		page, err = l.read(ctx, tx, pg.EventDeadList, f, after, limit)
+		page, next, err = Page(ctx, tx, l.schema, f, after, limit)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list dead letters: %w", pg.ExplainMissing(err))
-	}
-	return page, nil
+	return page, next, pg.ExplainMissing(err)
 }
 
-func (l *List) read(
-	ctx context.Context, tx *sqlx.Tx, s pg.Statement, f Filter, after int64, limit int,
+// Page is List.Page in a transaction.
+func Page(
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter, after int64, limit int,
+) (page []Letter, next int64, err error) {
+	list, err := read(ctx, tx, schema, f, after, limit+1, seq.PageBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := seq.Fitting(list, limit, func(d Letter) int { return len(d.Data) })
+	if n < len(list) {
+		next = list[n-1].Number
+	}
+	return list[:n], next, nil
+}
+
+// IDs returns the ids of up to limit letters, in their order. It does not read the data.
+func (l *List) IDs(ctx context.Context, limit int) (ids []string, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		list, err := read(ctx, tx, l.schema, Filter{}, 0, limit, nil)
+		ids = seq.Map(list, func(d Letter) string { return d.ID })
+		return err
+	})
+	return ids, pg.ExplainMissing(err)
+}
+
+// read reads letters with a number of bytes of data. Nil: without data.
+func read(
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter, after int64, limit int, most any,
 ) ([]Letter, error) {
-	return pg.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
+	args := append(append([]any{after, limit}, f.args()...), most)
+	list, err := pg.Collect(ctx, tx, pg.EventDeadList.In(schema), args, Scan)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return list, nil
 }
 
 // Scan reads a letter from a row of statement event_dead_list or event_dead_due. DeadAt is the zero time if the event

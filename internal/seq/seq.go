@@ -62,3 +62,14 @@ func Pages[T any, P comparable](
 		}
 	}
 }
+
+// PageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a gigabyte.
+const PageBytes = 4 << 20
+
+// Fitting returns how many of the rows are a page: limit, or fewer that have PageBytes.
+func Fitting[T any](rows []T, limit int, size func(T) int) (n int) {
+	for bytes := 0; n < min(len(rows), limit) && bytes < PageBytes; n++ {
+		bytes += size(rows[n])
+	}
+	return n
+}

@@ -80,13 +80,13 @@ func (c *Client) HistoryPage(
 	for span := firstSpan; ; span *= spanGrowth {
 		args := []any{
 			since, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
-			nullable(f.EntityKey), pageBytes, before, f.ItemKey,
+			nullable(f.EntityKey), seq.PageBytes, before, f.ItemKey,
 		}
 		ended, err := rows(ctx, c, db, pg.HistoryList, args, scanEnded)
 		if err != nil {
 			return nil, Position{}, fmt.Errorf("list history: %w", err)
 		}
-		n := fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
+		n := seq.Fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
 		if n < len(ended) {
 			next = Position{at: ended[n-1].FinishedAt, id: ended[n-1].ID}
 		}

@@ -43,7 +43,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 	limit := cmp.Or(f.Limit, defaultLimit)
 	args := []any{
 		nullable(f.JobExec), nullable(f.EntityName), from, to, limit + 1, f.After.at, f.After.job, f.After.id,
-		nullable(f.EntityKey), pageBytes, f.ItemKey,
+		nullable(f.EntityKey), seq.PageBytes, f.ItemKey,
 	}
 	type numbered struct {
 		jobs.FutureJob
@@ -55,7 +55,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 	if err != nil {
 		return nil, Position{}, fmt.Errorf("list checks: %w", err)
 	}
-	n := fitting(waiting, limit, func(v numbered) int { return len(v.Payload) })
+	n := seq.Fitting(waiting, limit, func(v numbered) int { return len(v.Payload) })
 	if n < len(waiting) {
 		last := waiting[n-1]
 		next = Position{last.NextCheckAt, last.job, last.ID}

@@ -38,14 +38,3 @@ func ParsePosition(text string) (Position, error) {
 	}
 	return p, nil
 }
-
-// pageBytes bounds the payloads of a page, in bytes.
-const pageBytes = 4 << 20
-
-// fitting returns how many of the rows are a page: limit, or fewer that have pageBytes.
-func fitting[T any](rows []T, limit int, size func(T) int) (n int) {
-	for bytes := 0; n < min(len(rows), limit) && bytes < pageBytes; n++ {
-		bytes += size(rows[n])
-	}
-	return n
-}

@@ -264,24 +264,16 @@ func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) iter.Seq2[Schedu
 	})
 }
 
-// pageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a
-// gigabyte.
-const pageBytes = 4 << 20
-
 // Page returns the first schedules of List, up to Limit, or fewer once their payloads have 4 MiB. It
 // reports whether more schedules follow. The next page begins after the last id of this one.
 func (s *Store) Page(ctx context.Context, db jobs.DB, f Filter) (page []Schedule, more bool, err error) {
 	limit := cmp.Or(f.Limit, defaultPage)
 	f.Limit = limit + 1
-	list, err := s.list(ctx, db, f, nil, pageBytes)
+	list, err := s.list(ctx, db, f, nil, seq.PageBytes)
 	if err != nil {
 		return nil, false, fmt.Errorf("list schedules: %w", err)
 	}
-	n, bytes := 0, 0
-	for n < min(len(list), limit) && bytes < pageBytes {
-		bytes += len(list[n].Payload)
-		n++
-	}
+	n := seq.Fitting(list, limit, func(s Schedule) int { return len(s.Payload) })
 	return list[:n], n < len(list), nil
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/deadletter"
-	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -67,14 +66,13 @@ func (l Letters) none(ctx context.Context, tx Tx) error {
 	if l.ID == "" {
 		return nil
 	}
-	page, err := deadletter.NewList(tx.DB, tx.Schema).Page(ctx, deadletter.Filter{}, 0, mostLetters)
+	ids, err := deadletter.NewList(tx.DB, tx.Schema).IDs(ctx, mostLetters)
 	if err != nil {
 		return err
 	}
-	if len(page) == mostLetters {
+	if len(ids) == mostLetters {
 		return refusef("there is no dead letter %s; list them with: %s events dead", l.ID, tx.Self)
 	}
-	ids := seq.Map(page, func(d deadletter.Letter) string { return d.ID })
 	return refusef("there is no dead letter %s%s", l.ID, cli.Known("dead letter", ids))
 }
 

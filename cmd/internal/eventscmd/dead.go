@@ -49,11 +49,14 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withList(c.Context(), f, func(_ *sqlx.DB, list *deadletter.List) error {
-				page, err := list.Page(c.Context(), l.Filter(), after, output.OneMore(limit))
+				page, err := seq.Collect(seq.Pages(after, output.OneMore(limit),
+					func(after int64, limit int) ([]deadletter.Letter, int64, error) {
+						return list.Page(c.Context(), l.Filter(), after, limit)
+					}))
 				if err != nil {
 					return err
 				}
-				if n := int(limit); len(page) > n {
+				if n := int(limit); n > 0 && len(page) > n {
 					page = page[:n]
 					output.More(c.Context(), f.Log(), n,
 						fmt.Sprintf("go on with --after %d, or give a larger --limit", page[n-1].Number))

@@ -946,3 +946,28 @@ func TestAnEventWhoseRefusalOrTimeWasNotRecordedIsDecidedAgain(t *testing.T) {
 	}
 	w.want("refused, and later", strings.Join(list, " "), "b1 b3 c2")
 }
+
+// Refused events of a subject are sent together, however large they are.
+func TestRefusedEventsAreTriedInBatchesOfBoundedBytes(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.db.MustExec(`
+		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, try_at, data)
+		select 'shop', 'a' || n, 'test', 'happened', 'a', 1, case when n = 1 then clock_timestamp() end, to_json(repeat('x', 7 << 20))
+		from generate_series(1, 5) as n`)
+	var mu sync.Mutex
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		bytes := 0
+		for _, e := range events {
+			bytes += len(e.Data)
+		}
+		if bytes > 16<<20 {
+			t.Errorf("%d events of %d bytes at once", len(events), bytes)
+		}
+	}
+	w.retry()
+	w.want("received", w.receiver.received(), "a1 a2 a3 a4 a5")
+	w.want("left", w.refused(), "")
+}

@@ -18,7 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// retryPage is how many refused events are tried at once, beside the messages that are due together for one recipient.
+// retryPage and mostBytes bound the refused events that are tried at once, beside the messages that are due together for
+// one recipient.
 const retryPage = 200
 
 // tryNow ends the pauses of the refused events of a destination, if Config.Now is set.
@@ -47,8 +48,8 @@ type try struct {
 func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage, s.cfg.Continue},
-			deadletter.Scan)
+		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema),
+			[]any{s.to.Name, retryPage, s.cfg.Continue, mostBytes}, deadletter.Scan)
 		return err
 	})
 	if err != nil {

@@ -733,3 +733,19 @@ func TestChecksAreCancelledByANullPayloadLikeByNone(t *testing.T) {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }
+
+func TestAPageOfDeadLettersEndsAfterFourMegabytes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.DB.MustExec(`
+		insert into prescient.event_dead (consumer, id, source, type, dead_at, data)
+		select 'desk', n, 's', 't', clock_timestamp(), to_json(repeat('x', 3 << 20)) from generate_series(1, 3) as n`)
+	first := get[board.DeadLetters](w, "/dead-letters?limit=200")
+	if len(first.DeadLetters) != 2 || first.After == nil {
+		t.Fatalf("%d dead letters; after: %v", len(first.DeadLetters), first.After)
+	}
+	second := get[board.DeadLetters](w, "/dead-letters?limit=200&after="+*first.After)
+	if len(second.DeadLetters) != 1 || second.DeadLetters[0].ID != "3" || second.After != nil {
+		t.Errorf("%d dead letters; after: %v", len(second.DeadLetters), second.After)
+	}
+}

@@ -89,13 +89,12 @@ func (b *Board) DeadLetters(ctx context.Context, p Page[int64], acted int64) (De
 	}
 	key := keyOf("dead letters", fmt.Sprint(p.After), fmt.Sprint(p.Limit))
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v DeadLetters, err error) {
-		letters, err := rows(ctx, r, pg.EventDeadList, []any{p.After, p.Limit + 1, nil, nil, nil, nil}, deadletter.Scan)
-		if err != nil {
-			return v, fmt.Errorf("read dead letters: %w", err)
+		page, next, err := deadletter.Page(ctx, r, r.schema, deadletter.Filter{}, p.After, p.Limit)
+		if next != 0 {
+			v.After = new(fmt.Sprint(next))
 		}
-		letters, v.After = cutPage(letters, p.Limit, func(d deadletter.Letter) string { return fmt.Sprint(d.Number) })
-		v.DeadLetters = seq.Map(letters, view.NewDeadLetter)
-		return v, nil
+		v.DeadLetters = seq.Map(page, view.NewDeadLetter)
+		return v, err
 	})
 }
 

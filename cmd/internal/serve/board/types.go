@@ -267,7 +267,8 @@ type Events struct {
 type DeadLetters struct {
 	Seen
 	DeadLetters []view.DeadLetter `json:"dead_letters"` // in the order in which they are sent again
-	After       *string           `json:"after"`        // of the next page; null: this is the last
+	// After begins the next page; null: nothing follows. A page ends after limit dead letters, or 4 MiB of data.
+	After *string `json:"after"`
 }
 
 // Event is an event in the outbox.
