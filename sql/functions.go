@@ -29,23 +29,35 @@ func hashOf(files ...source) string {
 
 // execer is a transaction of sqlx or of database/sql.
 type execer interface {
+	pg.Querier
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // applyFunctions replaces the functions in the schema by those of this code, and makes the next
-// months of history. The caller's transaction holds the lock of migrations until it ends, so no
+// months of history. If the schema has roles, it grants them what they need of both. The caller's transaction holds the lock of migrations until it ends, so no
 // other process migrates meanwhile.
 //
 // It turns off the check of function bodies: functions call each other, so no order of the files
 // would satisfy it.
 func applyFunctions(ctx context.Context, tx execer, schema Schema) error {
-	statements := append([]string{"set local check_function_bodies = off"}, functionStatements(schema)...)
 	if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
 		return err
 	}
+	made, err := rolesMade(ctx, tx, schema)
+	if err != nil {
+		return err
+	}
+	statements := append([]string{waitBriefly, "set local check_function_bodies = off"}, functionStatements(schema)...)
+	if made {
+		script, err := rolesScript(schema)
+		if err != nil {
+			return err
+		}
+		statements = append(statements, script)
+	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return err
+			return explainRole(err)
 		}
 	}
 	return nil

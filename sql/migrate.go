@@ -53,8 +53,8 @@ var ErrOldServer = errors.New("prescient needs PostgreSQL 15 or newer")
 // It applies the migrations that the database lacks. It replaces the functions if they are not
 // those of this code, in the transaction of the last migration. It leaves a schema of newer code
 // that this code may use as it is. If the schema has roles (see MakeRoles), they get what they need
-// of what is new. A migration may run beside applications and runs: it waits briefly for a locked
-// table, gives up its locks, and tries again.
+// of what is new, in the same transaction. A migration may run beside applications and runs: it waits
+// briefly for a locked table, gives up its locks, and tries again.
 //
 // Returns ErrLocked if a table stays locked, with the sessions that hold locks. Returns ErrNewer for
 // a schema of newer code that this code must not use, ErrEncoding for a database that is not UTF8,
@@ -85,35 +85,78 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	if err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, pg.ExplainMissing(err))
 	}
-	changed := len(applied) > 0
-	if !changed {
-		if changed, err = replaceFunctions(ctx, db, schema); err != nil {
-			return fmt.Errorf("replace the functions of schema %s: %w", schema, pg.ExplainMissing(err))
-		}
+	if len(applied) > 0 {
+		return nil
+	}
+	replaced, err := replaceFunctions(ctx, db, schema)
+	if err != nil {
+		return fmt.Errorf("replace the functions of schema %s: %w", schema, pg.ExplainMissing(err))
+	}
+	if replaced {
+		return nil
 	}
 	err = keepRoles(ctx, db, schema)
-	if !changed && pg.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // a role without rights may call Migrate if nothing is left to do
 	}
 	return err
 }
 
 const (
-	// lockWait is how long a statement of a migration waits for a lock. Statements of applications and
+	// lockWait is how long a statement that changes a table waits for a lock. Statements of applications and
 	// runs wait behind it. It is shorter than PostgreSQL's deadlock_timeout, after which the server would
-	// end the migration or a transaction of an application.
+	// end the change or a transaction of an application.
 	lockWait = 300 * time.Millisecond
 
 	// lockTries is how often a migration waits for its locks.
 	lockTries = 60
 
-	// upAgain is how long up waits before it tries again.
-	upAgain = 500 * time.Millisecond
+	// dropTries is how often MigrateDown waits for its locks.
+	dropTries = 5
+
+	// tryAgain is how long patiently waits before it tries again.
+	tryAgain = 500 * time.Millisecond
 )
 
-// ErrLocked is returned if a table stays locked, so that no migration can change it.
-var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so this migration has changed nothing: "+
-	"end their transactions, and migrate again", lockTries*(lockWait+upAgain))
+// ErrLocked is returned if a table stays locked, so that it cannot be changed.
+var ErrLocked = errors.New("other sessions have kept a table locked, so nothing has changed: " +
+	"end their transactions, and try again")
+
+// waitBriefly bounds the waits for locks in the rest of a transaction.
+var waitBriefly = fmt.Sprintf("set local lock_timeout = %d", lockWait.Milliseconds())
+
+// patiently calls fn, which changes tables, again if another transaction holds one of them. fn gives up its locks
+// meanwhile, so nothing waits for long behind it. It calls fn as often as tries says.
+func patiently(ctx context.Context, db Pool, schema Schema, tries int, fn func() error) error {
+	for n := 1; ; n++ {
+		err := fn()
+		if !pg.IsLockTimeout(err) && !pg.HasState(err, pqerror.TRDeadlockDetected) {
+			return err
+		}
+		if n == tries {
+			lasted := time.Duration(tries)*(lockWait+tryAgain) - tryAgain
+			holders := cmp.Or(lockHolders(ctx, db, schema, schema.String(), lasted),
+				lockHolders(ctx, db, schema, pg.Rules.In(schema), lasted))
+			if holders == "" {
+				return fmt.Errorf("%w. The oldest are in pg_stat_activity and pg_prepared_xacts: %w", ErrLocked, err)
+			}
+			return fmt.Errorf("%w. Locks are held by %s: %w", ErrLocked, holders, err)
+		}
+		if !wait(ctx) {
+			return err
+		}
+	}
+}
+
+// wait waits before another try. Returns false if ctx has ended.
+func wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(tryAgain):
+		return true
+	}
+}
 
 // lockHolders returns the sessions that may have held a lock on a table for a time, and the statement that ends each.
 // See statement migration_holders. Empty: the transaction has ended, or is a prepared one.
@@ -139,47 +182,27 @@ func lockHolders(ctx context.Context, db Pool, schema Schema, of string, lasted 
 	return strings.Join(list, "; ")
 }
 
-// up applies the missing migrations. It tries again in two cases:
-//
-//   - The first process creates the version table without a lock. A session that looked before finds it a
-//     moment later; on Citus, once the other nodes have committed.
-//   - Another transaction holds a table that the migration changes. The migration gives up its locks
-//     meanwhile, so nothing waits for long behind it. It waits for its locks as often as tries says.
+// up applies the missing migrations. The first process creates the version table without a lock: a session that looked
+// before finds it a moment later; on Citus, once the other nodes have committed. So up tries again. It also does if
+// another transaction holds a table, see patiently.
 func up(
 	ctx context.Context, db Pool, schema Schema, p *goose.Provider, tries int,
 ) (applied []*goose.MigrationResult, err error) {
-	for missing, locked := 0, 0; ; {
-		applied, err = p.Up(ctx)
-		switch {
-		case pg.HasState(err, pqerror.UndefinedTable):
-			missing++
-		case pg.IsLockTimeout(err), pg.HasState(err, pqerror.TRDeadlockDetected):
-			locked++
-		default:
-			return applied, err
-		}
-		if missing == pg.Attempts {
-			return applied, err
-		}
-		if locked == tries {
-			lasted := time.Duration(tries)*(lockWait+upAgain) - upAgain
-			if holders := lockHolders(ctx, db, schema, schema.String(), lasted); holders != "" {
-				return applied, fmt.Errorf("%w. Locks are held by %s: %w", ErrLocked, holders, err)
+	err = patiently(ctx, db, schema, tries, func() (err error) {
+		for range pg.Attempts {
+			if applied, err = p.Up(ctx); !pg.HasState(err, pqerror.UndefinedTable) || !wait(ctx) {
+				return err
 			}
-			return applied, fmt.Errorf("%w. The oldest are in pg_stat_activity and pg_prepared_xacts: %w", ErrLocked, err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(upAgain):
-		}
-	}
+		return err
+	})
+	return applied, err
 }
 
 // replaceFunctions applies the functions of this code if the schema has others, and tells whether
 // it did. The functions of newer code stay.
 func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced bool, err error) {
-	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+	change := func(tx *sqlx.Tx) error {
 		replaced = false
 		current, _, err := functionsState(ctx, tx, schema)
 		if err != nil || current {
@@ -197,28 +220,27 @@ func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced boo
 		}
 		replaced = true
 		return applyFunctions(ctx, tx, schema)
-	})
+	}
+	err = patiently(ctx, db, schema, lockTries, func() error { return InTx(ctx, db, change) })
 	return replaced, err
 }
 
 // MigrateDown drops every table, type and function of prescient in the schema, with every row. It
 // drops the schema too if nothing else is in it. Returns ErrNewer for a schema of newer code,
-// because only that code knows what to drop. Idempotent.
+// because only that code knows what to drop, and ErrLocked if a table stays locked for some seconds.
+// Idempotent.
 func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
 	}
-	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+	drop := func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, `select pg_advisory_xact_lock($1)`, lock.DefaultLockID); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, dropScript(schema))
 		return err
-	})
-	if pg.IsLockTimeout(err) {
-		who := cmp.Or(lockHolders(ctx, db, schema, pg.Rules.In(schema), rulesWait), "another session")
-		err = fmt.Errorf("%w: a table with a rule is used by %s: try again when the transaction has ended", err, who)
 	}
+	err := patiently(ctx, db, schema, dropTries, func() error { return InTx(ctx, db, drop) })
 	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
 		err = fmt.Errorf("%w: %s", err, e.Detail) // the objects that depend on it
 	}
@@ -394,8 +416,7 @@ func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, err
 	for _, m := range migrations {
 		steps = append(steps,
 			goose.NewGoMigration(m.version(), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-				wait := fmt.Sprintf("set local lock_timeout = %d", lockWait.Milliseconds())
-				for _, statement := range append([]string{pg.Lifted, pg.LiftedIfKnown, wait}, m.statements(schema)...) {
+				for _, statement := range append([]string{pg.Lifted, pg.LiftedIfKnown, waitBriefly}, m.statements(schema)...) {
 					if _, err := tx.ExecContext(ctx, statement); err != nil {
 						return err
 					}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,43 @@ func TestAMigrationNeverEndsATransactionByADeadlock(t *testing.T) {
 	}
 }
 
+func TestMakingRolesLetsOtherSessionsWriteWhileItWaitsForATransaction(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	const schema = "roles_wait"
+	db := pgtest.New(t)
+	pgtest.DropRoles(t, db, schema)
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	holder := db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table roles_wait.rule in row exclusive mode")
+	made := make(chan error, 1)
+	go func() { made <- pgsql.MakeRoles(t.Context(), db, schema) }()
+	for key := range 3 {
+		await.True(t, "the roles to wait", func() bool { return get[bool](t, db, waiting, "roles_wait.rule") })
+		execWith(t, db, strings.ReplaceAll(enqueueOne, "prescient.", "roles_wait."), 10+key)
+	}
+	await.True(t, "the roles to wait", func() bool { return get[bool](t, db, waiting, "roles_wait.rule") })
+	// The roles hold the lock of this table.
+	holder.MustExec(strings.ReplaceAll(enqueueOne, "prescient.", "roles_wait."), "1")
+	select {
+	case err := <-made:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	if err := holder.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await.Receive(t, "the roles", made); err != nil {
+		t.Fatal(err)
+	}
+	if n := get[int](t, db, "select count(*) from roles_wait.future_job"); n != 4 {
+		t.Errorf("%d rows wait", n)
+	}
+}
+
 func TestAMigrationThatGivesUpNamesTheSessionsThatHoldATable(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "its locks are those of the worker")
@@ -94,7 +132,7 @@ func TestAMigrationThatGivesUpNamesTheSessionsThatHoldATable(t *testing.T) {
 	if err := other.QueryRow("select pg_backend_pid(), now()").Scan(&pid, &since); err != nil {
 		t.Fatal(err)
 	}
-	holder := regexp.MustCompile(fmt.Sprintf(`migrate again\. Locks are held by session %d of [^ ]+ \(shop, idle in transaction\) since %s, `+
+	holder := regexp.MustCompile(fmt.Sprintf(`try again\. Locks are held by session %d of [^ ]+ \(shop, idle in transaction\) since %s, `+
 		`which select pg_terminate_backend\(%[1]d\) ends: .*lock timeout`, pid, spoken.Instant(since)))
 	if !errors.Is(err, pgsql.ErrLocked) || !pg.IsLockTimeout(err) || !holder.MatchString(err.Error()) {
 		t.Errorf("error %v, want %s", err, holder)

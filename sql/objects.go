@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/lib/pq"
 
@@ -77,9 +76,6 @@ func parameterTypes(parameters string) []string {
 	return all
 }
 
-// rulesWait is how long dropScript waits for the tables of rules.
-const rulesWait = 3 * time.Second
-
 // dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It
 // fails if an application's object depends on an object of prescient, other than the triggers of rules.
 func dropScript(schema Schema) string {
@@ -92,10 +88,8 @@ func dropScript(schema Schema) string {
 		fmt.Fprintf(&script, "drop %s if exists %s;\n", kind, strings.Join(qualified, ", "))
 	}
 	// The triggers of rules go with their functions. Their tables belong to applications, whose sessions must
-	// not wait long behind this lock.
-	fmt.Fprintf(&script, "set local lock_timeout = %d;\ndrop schema if exists %s cascade;\n", rulesWait.Milliseconds(),
-		pg.Rules.In(schema))
-	fmt.Fprint(&script, "set local lock_timeout = 0;\n")
+	// not wait long behind these locks.
+	fmt.Fprintf(&script, "%s;\ndrop schema if exists %s cascade;\n", waitBriefly, pg.Rules.In(schema))
 	tables, types, routines := Objects()
 	drop("routine", routines)
 	drop("table", tables)

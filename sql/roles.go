@@ -28,16 +28,17 @@ var ErrCreateRole = errors.New("the roles are missing, and making them needs CRE
 // MakeRoles makes the six roles, hands the schema over to the owner and grants each role what it
 // needs. Idempotent. The schema must exist. The login of db becomes a member of the owner.
 //
-// Returns ErrCreateRole if a role is missing and db's login may not create roles. Returns ErrNewer
-// for a schema with objects that this code does not know.
+// It may run beside applications and runs, as Migrate. Returns ErrLocked if a table stays locked,
+// ErrCreateRole if a role is missing and db's login may not create roles, and ErrNewer for a schema
+// with objects that this code does not know.
 func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 	script, err := rolesScript(schema)
 	if err != nil {
 		return err
 	}
-	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+	makes := func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, script); err != nil {
-			return err
+			return explainRole(err)
 		}
 		var version int
 		err := tx.GetContext(ctx, &version, pg.SchemaVersionIs.In(schema))
@@ -45,14 +46,20 @@ func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 			err = ErrNewer
 		}
 		return err
-	})
-	if pg.HasState(err, pqerror.InsufficientPrivilege) && pg.Routine(err) == "CreateRole" {
-		err = fmt.Errorf("%w (%w)", ErrCreateRole, err)
 	}
+	err = patiently(ctx, db, schema, lockTries, func() error { return InTx(ctx, db, makes) })
 	if err != nil {
 		return fmt.Errorf("make the roles of schema %s: %w", schema, pg.ExplainMissing(err))
 	}
 	return nil
+}
+
+// explainRole adds ErrCreateRole to the error of a login that may not create a role.
+func explainRole(err error) error {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) && pg.Routine(err) == "CreateRole" {
+		return fmt.Errorf("%w (%w)", ErrCreateRole, err)
+	}
+	return err
 }
 
 // PrintRoles writes the work of MakeRoles as a script for psql, which an administrator may review
@@ -74,6 +81,7 @@ func rolesScript(schema Schema) (string, error) {
 	script := strings.ReplaceAll(roles, string(DefaultSchema), schema.String())
 	tables, types, routines := Objects()
 	return strings.NewReplacer(
+		"{briefly}", waitBriefly,
 		"{tables}", literals(schema, tables),
 		"{types}", literals(schema, types),
 		"{routines}", literals(schema, routines),
@@ -89,11 +97,18 @@ func literals(schema Schema, names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// keepRoles grants the roles what a migration has added, if the schema belongs to the owner role.
+// rolesMade tells whether the schema belongs to the owner role.
+func rolesMade(ctx context.Context, tx pg.Querier, schema Schema) (made bool, err error) {
+	err = pg.One(ctx, tx, pg.RolesMade.In(schema), []any{schema.String(), pg.Owner.In(schema)}, &made)
+	return made, err
+}
+
+// keepRoles grants the roles what they lack, if the schema belongs to the owner role.
 func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	var made bool
-	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &made, pg.RolesMade.In(schema), schema.String(), pg.Owner.In(schema))
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+		made, err = rolesMade(ctx, tx, schema)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("find the roles of schema %s: %w", schema, err)

@@ -15,6 +15,10 @@
 
 select pg_advisory_xact_lock(hashtextextended('prescient.roles', 0));
 
+-- Sessions wait behind a lock of a table that the script waits for. If it ends with a lock timeout, nothing has changed:
+-- repeat it.
+{briefly};
+
 do $$
 declare
     part text;

@@ -16,6 +16,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -693,6 +694,48 @@ func TestAMemberOfTheOwnerMigrates(t *testing.T) {
 	exec(t, deployer, "set role member_migrates_runner; select member_migrates.make_history_month('2033-01-01')")
 	if owner := get[string](t, admin, "select relowner::regrole::text from pg_class where oid = 'member_migrates.future_job_history_203301'::regclass"); owner != "member_migrates_owner" {
 		t.Errorf("a month that a runner made is of %s", owner)
+	}
+}
+
+// The functions are committed together with the rights on them.
+func TestAnApplicationIsNeverDeniedWhatAMigrationReplaces(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	const schema = "denied_never"
+	db := withRoles(t, schema)
+	exec(t, db, `
+		drop function denied_never.require_rights;
+		update denied_never.setting set functions = 'older'`)
+	cancel := func() error {
+		return pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "set local role denied_never_app; select denied_never.cancel('remind', 'order', '1')")
+			return err
+		})
+	}
+	if err := cancel(); !pg.HasState(err, pqerror.UndefinedFunction) {
+		t.Errorf("without the function: %v", err)
+	}
+	other := db.MustBegin()
+	defer func() { _ = other.Rollback() }()
+	other.MustExec("select pg_advisory_xact_lock(hashtextextended('denied_never.roles', 0))")
+	migrated := make(chan error, 1)
+	go func() { migrated <- pgsql.Migrate(t.Context(), db, schema) }()
+	await.True(t, "the migration to wait for the roles", func() bool {
+		return get[bool](t, db, `select exists (
+			select from pg_locks l join pg_database d on d.oid = l.database
+			where l.locktype = 'advisory' and not l.granted and d.datname = current_database())`)
+	})
+	if err := cancel(); !pg.HasState(err, pqerror.UndefinedFunction) {
+		t.Errorf("before the migration commits: %v", err)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await.Receive(t, "the migration", migrated); err != nil {
+		t.Fatal(err)
+	}
+	if err := cancel(); err != nil {
+		t.Error(err)
 	}
 }
 

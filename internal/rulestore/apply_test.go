@@ -1331,7 +1331,7 @@ func TestMigrateDownDoesNotWaitLongForATableInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	var holder string
-	if err := reader.QueryRow("select format('a table with a rule is used by session %s of ', pg_backend_pid())").Scan(&holder); err != nil {
+	if err := reader.QueryRow("select format('Locks are held by session %s of ', pg_backend_pid())").Scan(&holder); err != nil {
 		t.Fatal(err)
 	}
 	if err := pgsql.MigrateDown(t.Context(), s.db, ""); err == nil || !strings.Contains(err.Error(), holder) {

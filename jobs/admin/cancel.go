@@ -130,8 +130,8 @@ const vainTurns = 10
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
 // position: CountCancel counts them, and another walk cancels them. Neither sees a row that is on its way
-// from another store. A trigger on future_job that
-// suppresses a cancellation is an error of PostgreSQL. It needs the rights of a runner.
+// from another store. A trigger on future_job that suppresses a cancellation is an error of PostgreSQL. It
+// needs the rights of a runner.
 func (c *Client) CancelMany(
 	ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int,
 ) (n int64, next Position, err error) {
