@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // ErrNoWork is returned for a calendar whose working time ends before a delay does.
@@ -371,7 +372,7 @@ func (s *stepTiming) nth(since time.Time, n int) (at time.Time, err error) {
 	}
 	if len(s.pauses) > 0 && err == nil {
 		was := at
-		at, err = s.resumed(from, at, by.business())
+		at, err = s.resumed(grid.Later(from, since), at, by.business()) // times before since do not move
 		next = next || s.timed && !at.Equal(was)
 	}
 	if next && err == nil {

@@ -84,6 +84,10 @@ func TestAStepGoesByTheCalendarAndTheClocksOfItsRow(t *testing.T) {
 		"plain days on a working day at nine":   {ofRow, "{after: 1d at 09:00" + region + "}", named("us", "Asia/Tokyo"), 1, "2026-06-05T12:00:00-04:00", "2026-06-08T09:00:00-04:00", nil},
 		"every business day":                    {"UTC", "{after: 1 business day, every: 1 business day" + region + "}", named("de", ""), 3, "2026-04-30T10:00:00+02:00", "2026-05-06T10:00:00+02:00", nil},
 		"a calendar keeps its own zone":         {ofRow, "{after: 1 business day" + region + "}", named("de", "Asia/Tokyo"), 1, "2026-03-27T10:00:00+01:00", "2026-03-30T10:00:00+02:00", nil},
+		"before, every day over a pause":        {"UTC", "{before: 4d, every: 1d, event: e}", named("", ""), 3, "2026-06-10T00:00:00Z", "2026-06-08T00:00:00Z", []rule.Pause{pause("2026-06-06T12:00:00Z", "2026-06-07T12:00:00Z")}},
+		"every day after a pause before since":  {"UTC", "{before: 4d, every: 1d, event: e}", named("", ""), 6, "2026-06-10T00:00:00Z", "2026-06-11T00:00:00Z", []rule.Pause{pause("2026-06-06T12:00:00Z", "2026-06-07T12:00:00Z")}},
+		"every day over a pause until later":    {"UTC", "{before: 4d, every: 1d, event: e}", named("", ""), 6, "2026-06-10T00:00:00Z", "2026-06-12T00:00:00Z", []rule.Pause{pause("2026-06-06T12:00:00Z", "2026-06-11T00:00:00Z")}},
+		"before, every month over a pause":      {"UTC", "{before: 3 months, every: 1 month, event: e}", named("", ""), 3, "2026-07-01T00:00:00Z", "2026-06-01T00:00:00Z", []rule.Pause{pause("2026-04-02T00:00:00Z", "2026-04-05T00:00:00Z")}},
 		"a pause in business time":              {"UTC", "{after: 4 business hours" + region + "}", named("us", ""), 1, "2026-06-01T14:00:00-04:00", "2026-06-03T10:00:00-04:00", []rule.Pause{pause("2026-06-01T20:00:00-04:00", "2026-06-02T20:00:00-04:00")}},
 	} {
 		t.Run(name, func(t *testing.T) {

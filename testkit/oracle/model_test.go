@@ -263,13 +263,12 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 	if from := w.goesOn(s, since); every != nil && from > 0 && n >= from {
 		if last := w.last[name(s, since)]; !nth(from).Equal(last) {
 			if at = last; n > from {
-				at = own.goOn(last, *every, n-from, zone, pauses)
+				at = own.goOn(since, last, *every, n-from, zone, pauses)
 			}
 		}
 	}
-	// A pause counts from since on. So a step before it does not move, but has its time of day outside of a pause.
-	fromSince := n == 1 || s.byMonths(every)
-	return at, stands.IsZero() || at.Before(stands) || at.Before(since) && s.at == "" && fromSince
+	// A pause counts from since on. So a time before it does not move, but a time of day is outside of a pause.
+	return at, stands.IsZero() || at.Before(stands) || at.Before(since) && s.at == ""
 }
 
 // goesOn returns the number from which the times of a step count that has fired. 0: from the first one.

@@ -210,7 +210,7 @@ func (s *step) nth(since time.Time, data length, every *delay, n int, zone *time
 		}
 		return s.timeOfDay(s.later(since, instant(months(shows(since, zone), d+e), zone), plain, pauses), zone, pauses)
 	}
-	return s.goOn(s.nth(since, data, every, 1, zone, pauses), *every, n-1, zone, pauses)
+	return s.goOn(since, s.nth(since, data, every, 1, zone, pauses), *every, n-1, zone, pauses)
 }
 
 // byMonths reports whether each time of a step is counted from since, by months.
@@ -219,15 +219,19 @@ func (s *step) byMonths(every *delay) bool {
 		(every.unit == monthly || every.unit == held && every.of == length{months: every.of.months, ok: true})
 }
 
-// goOn returns the nth instant after one of a step.
-func (s *step) goOn(first time.Time, e delay, n int, zone *time.Location, pauses []span) time.Time {
+// goOn returns the nth instant after one of a step. A pause counts from since on.
+func (s *step) goOn(since, first time.Time, e delay, n int, zone *time.Location, pauses []span) time.Time {
 	clocks := zone
 	if s.calendar != nil {
 		clocks = s.calendar.zone
 	}
 	e.n *= n
+	begin := first
+	if begin.Before(since) {
+		begin = since
+	}
 	if s.at == "" {
-		return s.later(first, s.add(first, e, zone), e.unit, pauses)
+		return s.later(begin, s.add(first, e, zone), e.unit, pauses)
 	}
 	date := midnight(shows(first, clocks))
 	switch e.unit {
@@ -246,7 +250,7 @@ func (s *step) goOn(first time.Time, e delay, n int, zone *time.Location, pauses
 		date = date.Add(day)
 	}
 	at := instant(date.Add(timeOfDay(s.at)), clocks)
-	return s.timeOfDay(s.later(first, at, e.unit, pauses), zone, pauses)
+	return s.timeOfDay(s.later(begin, at, e.unit, pauses), zone, pauses)
 }
 
 // later returns the first instant at or after another one at which the clock of a row has run as long from its start as
