@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -187,6 +188,37 @@ func TestARowOfWhichNothingCanBeRecordedIsLeftAndItsSlotStaysOpen(t *testing.T) 
 				t.Errorf("the catch-up: %+v", caught.Results[0])
 			}
 		})
+	}
+}
+
+// The last outcomes of the claim take two messages, and the refused row is in the first.
+func TestARefusedRowKeepsItsSlotOpenHoweverManyMessagesTheRecordTakes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows, payload = 40, 600_000
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i := range results {
+			results[i].Payload = json.RawMessage(`"` + strings.Repeat("x", payload) + `"`)
+		}
+		return results, nil
+	}))
+	w.enqueue("job", slot(1), rows)
+	var first string
+	if err := w.db.Get(&first, `select entity_key from prescient.future_job order by id limit 1`); err != nil {
+		t.Fatal(err)
+	}
+	drop := w.trigger("future_job", "update or delete", first, `raise exception 'not this row';`)
+	w.clock.Set(slot(1))
+	result, err := w.runner().Run(t.Context(), slot(1))
+	if !errors.Is(err, slots.ErrRefused) || result.State != slots.StateOpen || result.Finished != rows-1 {
+		t.Errorf("%+v: %v", result, err)
+	}
+	drop()
+	w.clock.Set(slot(2))
+	caught := w.catchUp(slots.CatchUp{})
+	if diff := cmp.Diff([]string{"12:15 done 1"}, states(caught)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -88,7 +88,7 @@ func (r *Recorder) Record(c *claim.Claim, batch []row.Outcome, then Then) (left 
 		n := fitting(batch[:min(len(batch), r.Writing.size())], MaxMessage)
 		var rest []row.Outcome
 		now := then
-		if n < len(batch) || len(left) > 0 {
+		if n < len(batch) || len(left) > 0 || c.Refused > 0 {
 			now = GoOn
 		}
 		rest, err = r.recordMessage(c, batch[:n], now)
