@@ -22,7 +22,8 @@ const (
 	OutcomePast Outcome = "past"
 	// OutcomeDeadline means that the check could not start within Deadline after its slot, and did not run.
 	OutcomeDeadline Outcome = "deadline"
-	// OutcomeSkipped means that the slot was missed and the misfire policy is MisfireSkip. The check did not run.
+	// OutcomeSkipped means that the slot was missed, or the job paused, and the misfire policy is MisfireSkip. The check
+	// did not run.
 	OutcomeSkipped Outcome = "skipped"
 )
 

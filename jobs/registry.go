@@ -16,7 +16,7 @@ import (
 // Config.Horizon or the option Horizon says otherwise: five years of 365 days.
 const DefaultHorizon = 5 * 365 * 24 * time.Hour
 
-// Misfire says what catch-up does with a row whose slot was missed.
+// Misfire says what catch-up does with a row whose slot was missed; see OnMisfire.
 type Misfire string
 
 // The misfire policies.
@@ -141,7 +141,8 @@ func LimitBy(key func(job FutureJob) string) Option {
 	}}
 }
 
-// OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
+// OnMisfire sets what catch-up does with rows whose slot was missed, or whose job was paused when the slot was closed.
+// Default MisfireRun. Catch-up checks all other rows, such as rows that a run has left because they were locked.
 func OnMisfire(policy Misfire) Option { return Option{func(d *Definition) { d.Misfire = policy }} }
 
 // SLA sets the longest time from a slot to the start of a check. A check never begins before its

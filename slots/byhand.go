@@ -13,6 +13,5 @@ import (
 func (r *Runner) RunJob(ctx context.Context, slot time.Time, job string) (Result, error) {
 	return r.run(ctx, slot.UTC(), selection{
 		kind: KindCatchUp, job: job, byHand: true, judge: check, beside: newBeside(&r.cfg), letNext: func() {},
-		leftBefore: true,
 	})
 }

@@ -104,7 +104,6 @@ func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 &
 // begin begins the run of a slot, and returns when the next one may begin.
 func (w *catching) begin(s slotRun) {
 	sel, next := w.sel, make(chan struct{})
-	sel.leftBefore = s.second || s.State != StateMissed
 	sel.letNext = sync.OnceFunc(func() { close(next) })
 	w.going++
 	go func() {

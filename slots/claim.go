@@ -71,6 +71,7 @@ func (r *run) takeOver() (bool, error) {
 			w.lanes = append(w.lanes, l)
 		}
 	}
+	w.maybeCalled = true
 	r.report.takeOver()
 	w.start(c)
 	return true, nil

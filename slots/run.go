@@ -50,9 +50,8 @@ type selection struct {
 	judge  judge
 
 	*beside
-	letNext    func() // lets the next slot begin: the run has nothing to start. Maybe called again and again
-	untilNext  bool   // the run waits for locks until shortly before the next slot
-	leftBefore bool   // another run has left the slot, and may have called functions without a record
+	letNext   func() // lets the next slot begin: the run has nothing to start. Maybe called again and again
+	untilNext bool   // the run waits for locks until shortly before the next slot
 }
 
 // judge decides about a row before its check. A verdict is recorded without a check. A row that it
@@ -333,7 +332,7 @@ func (r *run) registered() (known claim.Known) {
 
 // know sets the jobs of the slot. It may only be called while there are no claims, so no check reads them then.
 func (r *run) know(list []claim.Job) {
-	known := map[int64]*jobs.Definition{}
+	known, missed := map[int64]*jobs.Definition{}, map[string]bool{}
 	r.lanes.Clear()
 	for _, j := range list {
 		def, registered := r.jobs[j.Number]
@@ -345,10 +344,13 @@ func (r *run) know(list []claim.Job) {
 			r.report.note(j.Name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
 			known[j.Number] = def
+			if j.Missed {
+				missed[def.Name] = true
+			}
 			r.lanes.Add(j.Number, def, j.Claimable)
 		}
 	}
-	r.session.Jobs.Set(known)
+	r.session.Jobs.Set(known, missed)
 }
 
 // noteOrphans records the jobs that are not registered here and of which a dead runner has left claims.
@@ -372,9 +374,14 @@ func (r *run) stays(idle time.Time) bool {
 	return time.Since(idle) <= r.cfg.Lease || r.lanes.IsPaused(elapsed.Now())
 }
 
-// moment returns the current moment, by which rows are judged.
+// moment returns the current moment, by which rows are judged. A row that a run was to check in time is no misfire for
+// the catch-up that checks it later: a run has left it, or it is a straggler.
 func (r *run) moment() guard.Moment {
-	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp && !r.sel.byHand}
+	m := guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now()}
+	if r.sel.kind == KindCatchUp && !r.sel.byHand {
+		m.CaughtUp, m.Missed = r.session.Found.Kind == string(KindCatchUp), r.session.Jobs.Missed()
+	}
+	return m
 }
 
 // countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.

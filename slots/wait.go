@@ -55,7 +55,7 @@ func (w *wait) current() *pause {
 }
 
 // postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has
-// locked, and returns the other units. It does so only in a slot that an earlier run has left: that may have called the
+// locked, and returns the other units. It does so only if another run has had the rows: that may have called the
 // function already, without a record, and the next run would call it again. A check with a transaction finds the lock
 // itself.
 func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
@@ -65,7 +65,7 @@ func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
 			ids = append(ids, u.IDs()...)
 		}
 	}
-	if !w.run.sel.leftBefore || len(ids) == 0 {
+	if !w.maybeCalled || len(ids) == 0 {
 		return units, nil
 	}
 	slices.Sort(ids)

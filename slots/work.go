@@ -27,6 +27,9 @@ type work struct {
 	permits *permit.Set
 	checker *txn.Checker
 
+	// maybeCalled tells that another run may have called functions of its rows without a record.
+	maybeCalled bool
+
 	readAt time.Time     // local monotonic instant at which its rows were read
 	again  []*unit.Unit  // units to check once another transaction's lock is gone, or a permit is free
 	locked []row.Outcome // outcomes whose rows another transaction has locked
@@ -36,7 +39,9 @@ type work struct {
 }
 
 func (r *run) newWork(lanes ...*lane.Lane) *work {
-	return &work{run: r, lanes: lanes, permits: permit.NewSet(), last: record.EndClaim}
+	return &work{
+		run: r, lanes: lanes, permits: permit.NewSet(), last: record.EndClaim, maybeCalled: r.session.Found.LeftBefore,
+	}
 }
 
 // start starts the work on a claim.

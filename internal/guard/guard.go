@@ -20,8 +20,12 @@ type Moment struct {
 	Grid     grid.Grid
 	Slot     time.Time
 	Now      time.Time
-	CaughtUp bool
+	CaughtUp bool            // catch-up runs the slot, which was missed
+	Missed   map[string]bool // catch-up runs rows of these jobs, which were paused when the slot was closed
 }
+
+// Misses reports whether the misfire policy of a job applies.
+func (m Moment) Misses(d *jobs.Definition) bool { return m.CaughtUp || m.Missed[d.Name] }
 
 // Move says why a row goes to a later slot.
 type Move string
@@ -52,9 +56,9 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
 		return Verdict{Outcome: jobs.OutcomeDeadline}, false
-	case m.CaughtUp && d.Misfire == jobs.MisfireSkip:
+	case m.Misses(d) && d.Misfire == jobs.MisfireSkip:
 		return Verdict{Outcome: jobs.OutcomeSkipped}, false
-	case m.CaughtUp && d.Misfire == jobs.MisfireDefer:
+	case m.Misses(d) && d.Misfire == jobs.MisfireDefer:
 		return Defer(m), false
 	}
 	return Verdict{}, true

@@ -8,7 +8,8 @@
 -- does concurrently. nth: the position of the runner in the names of the slot; runners after the
 -- first hundred share the last one. by_hand: an operator has a check of the slot run. The slot then is of
 -- the kind by_hand until its run, or catch-up, opens it. A slot that was run keeps its kind when catch-up
--- opens it again: its other rows were checked in time.
+-- opens it again: its other rows were checked in time. kind is that of the slot afterwards.
+-- left_before: a runner has left the slot or died in it, and may have called functions without a record.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,
@@ -23,7 +24,9 @@ create or replace function prescient.open_slot(
     out settled boolean,
     out ahead   interval,
     out taken   bigint,
-    out nth   integer
+    out nth   integer,
+    out kind  text,
+    out left_before boolean
 )
 language plpgsql
 as $$
@@ -71,6 +74,8 @@ begin
             return;
         end if;
         run.horizon := pg_current_xact_id();
+        -- It was closed without the rows of these jobs, because they were paused.
+        update prescient.slot_job s set missed = true where s.slot = at and not s.drained;
     end if;
     if not first and run_kind = 'catch_up' and exists (
         select
@@ -101,6 +106,7 @@ begin
             ) - coalesce(r.resumed_at, r.opened_at)),
             resumed_at = now
         where r.slot = at;
+        run.resumed_at := now;
     end if;
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
         settled := prescient.oldest_active_xid() >= run.horizon;
@@ -147,6 +153,7 @@ begin
     end if;
     if entered and run.kind = 'by_hand' and not by_hand then
         update prescient.slot_run r set kind = run_kind, run_at = now where r.slot = at;
+        run.kind := run_kind;
     end if;
     if entered and not first then
         update prescient.slot_run r
@@ -155,6 +162,8 @@ begin
         where r.slot = at
             and r.runners < (select count(*) from prescient.slot_claim c where c.slot = at and c.jobs = '{}' and c.allocated_until >= statement_timestamp());
     end if;
+    kind := run.kind;
+    left_before := run.resumed_at is not null;
     state := 'open';
 end
 $$;

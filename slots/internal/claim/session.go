@@ -37,8 +37,7 @@ type Session struct {
 
 	Turn chan struct{} // has room for the claim or read that has a connection, of all sessions that share it
 
-	// Position is the number of the runner among those of the slot, by which journals name it. Open sets it.
-	Position int
+	Found Opened // the slot, as Open found it
 
 	taken int64 // rows that were read; only the read with the turn uses it
 }
@@ -52,7 +51,13 @@ type Entry struct {
 
 // Opened describes the slot as the run found it.
 type Opened struct {
-	State   string        // of prescient.open_slot: early, done, busy or open
+	State string // of prescient.open_slot: early, done, busy or open
+	Kind  string // why the slot was opened at first: a slots.Kind
+	// LeftBefore reports that a runner has left the slot or died in it, and may have called functions without a record.
+	LeftBefore bool
+	// Position is the number of the runner among those of the slot, by which journals name it.
+	Position int
+
 	Planned int64         // rows; an estimate if there are many
 	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
 	Taken   int           // claims of dead runners, whose rows can be claimed again
@@ -65,6 +70,7 @@ type Job struct {
 	Number    int64
 	Name      string
 	Claimable bool
+	Missed    bool // the slot was closed without its rows, because it was paused
 }
 
 // Known has the jobs that a run can check, by number and by name. A job whose first enqueue has not committed has no
@@ -87,6 +93,7 @@ func (s *Session) Open(few int64, known Known) (o Opened, list []Job, err error)
 		o, list, err = s.openOnce(known)
 		taken += o.Taken
 		o.Taken = taken
+		s.Found = o
 		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few ||
 			!db.Sleep(s.Stop, settleEvery) {
 			return o, list, err
@@ -103,7 +110,7 @@ func (s *Session) openOnce(known Known) (o Opened, list []Job, err error) {
 		s.Slot, s.Entry.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Entry.Able, s.Entry.ByHand,
 	}
 	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
-		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &s.Position)
+		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position, &o.Kind, &o.LeftBefore)
 	})
 	list, err = s.listJobs(s.Stop, &m, known)
 	if err != nil {
@@ -125,7 +132,7 @@ func (s *Session) listJobs(ctx context.Context, m *pg.Message, known Known) (lis
 	args := []any{s.Slot, pq.Int64Array(known.Numbers), pq.StringArray(known.Names), MostUnknown}
 	m.Add(pg.SlotJobs.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		var j Job
-		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable)
+		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable, &j.Missed)
 		list = append(list, j)
 		return err
 	})

@@ -9,11 +9,24 @@ import (
 // Jobs are the jobs of a slot that a run can check, by number. The parts of a run share them. Jobs are safe for
 // concurrent use. The zero value has none.
 type Jobs struct {
-	known atomic.Pointer[map[int64]*jobs.Definition]
+	known  atomic.Pointer[map[int64]*jobs.Definition]
+	missed atomic.Pointer[map[string]bool]
 }
 
-// Set replaces the jobs. Call it while there are no claims, because the rows of a claim have its jobs.
-func (j *Jobs) Set(known map[int64]*jobs.Definition) { j.known.Store(&known) }
+// Set replaces the jobs. missed has the names of those that were paused when the slot was closed. Call Set while there
+// are no claims, because the rows of a claim have its jobs.
+func (j *Jobs) Set(known map[int64]*jobs.Definition, missed map[string]bool) {
+	j.known.Store(&known)
+	j.missed.Store(&missed)
+}
+
+// Missed has the names of the jobs that were paused when the slot was closed. Do not change the map.
+func (j *Jobs) Missed() map[string]bool {
+	if missed := j.missed.Load(); missed != nil {
+		return *missed
+	}
+	return nil
+}
 
 // All returns the jobs by number. Do not change the map.
 func (j *Jobs) All() map[int64]*jobs.Definition {

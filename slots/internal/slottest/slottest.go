@@ -89,7 +89,7 @@ func (s *Slot) enter() {
 		s.Number = j.Number
 		known[j.Number] = s.Def
 	}
-	s.Session.Jobs.Set(known)
+	s.Session.Jobs.Set(known, nil)
 }
 
 // Another returns another run that is in the same slot.

@@ -158,7 +158,7 @@ func (u *Unit) Keep(ids map[int64]bool) bool {
 // Brief fills in what the rows tell the function about their check.
 func (u *Unit) Brief(m guard.Moment) {
 	for i := range u.Rows {
-		u.Rows[i].Slot, u.Rows[i].CaughtUp = m.Slot, m.CaughtUp
+		u.Rows[i].Slot, u.Rows[i].CaughtUp = m.Slot, m.Misses(jobOf(u, i).Def)
 		u.Rows[i].Lateness = max(0, m.Now.Sub(m.Slot))
 	}
 }

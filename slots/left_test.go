@@ -1,0 +1,154 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// leaves lets a run leave locked rows after some seconds.
+func leaves(c *slots.Config) { c.LeaveLocked = true }
+
+// registerSkip registers the job skip, whose rows are skipped if catch-up finds them missed.
+func (w *world) registerSkip() {
+	w.registry.Register("skip", jobs.Row(done), jobs.OnMisfire(jobs.MisfireSkip))
+}
+
+// isOutcome checks how the only row has ended.
+func (w *world) isOutcome(want jobs.Outcome) {
+	w.t.Helper()
+	if diff := cmp.Diff(map[jobs.Outcome]int{want: 1}, w.outcomes()); diff != "" {
+		w.t.Error(diff)
+	}
+}
+
+// catchUpBesideALock runs a catch-up that leaves the row of slot 1, because it is locked.
+func (w *world) catchUpBesideALock() {
+	w.t.Helper()
+	release := w.hold(1)
+	defer release()
+	if _, err := w.runner().CatchUp(w.t.Context(), slots.CatchUp{}); !errors.Is(err, slots.ErrLocked) {
+		w.t.Errorf("catch-up beside a lock: %v", err)
+	}
+}
+
+func TestARowThatARunLeftBecauseOfALockIsNoMisfire(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []jobs.Misfire{jobs.MisfireSkip, jobs.MisfireDefer} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				if job.CaughtUp {
+					t.Error("the function is told of a missed slot")
+				}
+				return nil, nil
+			}), jobs.OnMisfire(policy))
+			w.enqueue("job", slot(1), 1)
+			w.clock.Set(slot(1))
+			release := w.hold(1)
+			if _, err := w.runner(leaves).Run(t.Context(), slot(1)); !errors.Is(err, slots.ErrLocked) {
+				t.Errorf("the run beside a lock: %v", err)
+			}
+			release()
+			w.catchUp(slots.CatchUp{})
+			w.isOutcome(jobs.OutcomeDone)
+		})
+	}
+}
+
+func TestAStragglerIsNoMisfire(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registerSkip()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	late := jobs.Request{JobExec: "skip", EntityName: "order", EntityKey: "late", CheckAt: slot(1)}
+	if _, err := w.client.Enqueue(t.Context(), tx, late); err != nil {
+		t.Fatal(err)
+	}
+	w.run(slot(1))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	w.catchUp(slots.CatchUp{})
+	w.isOutcome(jobs.OutcomeDone)
+}
+
+func TestARowOfAMissedSlotIsAMisfireForEachCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registerSkip()
+	w.enqueue("skip", slot(1), 1)
+	w.clock.Set(slot(2))
+	w.catchUpBesideALock()
+	w.catchUp(slots.CatchUp{})
+	w.isOutcome(jobs.OutcomeSkipped)
+}
+
+func TestARowThatWaitedForAPausedJobIsAMisfireForEachCatchUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registerSkip()
+	w.enqueue("skip", slot(1), 1)
+	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "skip"); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.run(slot(1)); result.State != slots.StateDone {
+		t.Errorf("the run: %+v", result)
+	}
+	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "skip"); err != nil {
+		t.Fatal(err)
+	}
+	w.catchUpBesideALock()
+	w.catchUp(slots.CatchUp{})
+	w.isOutcome(jobs.OutcomeSkipped)
+}
+
+// One of two runs leaves the row after some seconds, and the other takes its claim over.
+func TestAFunctionIsNotCalledAgainByAnotherRunWhileItsRowIsLocked(t *testing.T) {
+	t.Parallel()
+	for name, atOnce := range map[string]bool{"beside the first": true, "after the first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var calls atomic.Int64
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				calls.Add(1)
+				return nil, nil
+			}))
+			w.enqueue("job", slot(1), 1)
+			w.clock.Set(slot(1))
+			release := w.hold(1)
+			var runs []<-chan ending
+			for n := range 2 {
+				r := w.runner(leaves, func(c *slots.Config) { c.Name = fmt.Sprint("runner ", n); c.Lease = time.Minute })
+				running := w.startRun(t.Context(), r)
+				if !atOnce {
+					endOf(t, running)
+				}
+				runs = append(runs, running)
+			}
+			if atOnce {
+				for _, running := range runs {
+					endOf(t, running)
+				}
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the function was called %d times while its row was locked", n)
+			}
+			release()
+			w.catchUp(slots.CatchUp{})
+			w.isOutcome(jobs.OutcomeDone)
+		})
+	}
+}
