@@ -12,7 +12,7 @@
 //	lane.Lanes         internal/lane     choose the job to claim rows of next, and the number of rows
 //	run.claim          claim.go          claims a page of a job under a lease, and starts the work on it
 //	work.do            work.go           reads the rows of the claim, and takes them through the parts below
-//	unit.Unit          internal/unit     holds the rows of one call, and divides them if the call fails as a whole
+//	unit.Unit          internal/unit     holds the rows of one call and why they wait, and divides them if it fails
 //	lane.Lanes.Admit   internal/lane     sends each unit to the gate that its check waits at
 //	permit.Gate        internal/permit   starts a check when workers, connections and the job's limits allow it
 //	round.Round        internal/round    calls the functions concurrently, each under a watch, and collects the outcomes
@@ -28,7 +28,7 @@
 //	catching           catching.go         runs them beside one another, the oldest first
 //	beside, lull       beside.go           share the bounds of one run among these, and tell when the next one may begin
 //	Runner.RunJob      byhand.go           runs the rows of a job that an operator wants checked now
-//	work.pause         wait.go             waits for locks or permits of rows of a claim, which work.do then tries again
+//	work.pause         wait.go             waits for locks, permits or the database, and work.do tries rows again
 //	phase.Contexts     internal/phase      end one after the other when the run is stopped
 //	claim.Keeper       internal/claim      renews the leases of the claims and their permits, and drops what is lost
 //	db.Server          internal/db         sends the messages, and repeats them while the database is away
@@ -56,7 +56,9 @@
 // A row that another transaction has locked does not block the checks beside it. The run tries to record it once a
 // second. If nothing else is left, Run stays until shortly before the next slot begins, and CatchUp for some seconds.
 // Then they hand back the claim, and a later catch-up takes the row. A slot that was left may have rows whose functions
-// were called without a record. Such a function is not called again while its row is locked.
+// were called without a record, and so may a claim that was taken over. Such a function is not called again while its
+// row is locked. Each unit says why it waits. Only rows that wait for locks are left: the others wait for a permit, for
+// the database, or because their call was divided.
 //
 // Locked rows may use 64 MiB of memory beside the 80 MiB of the rows in work; above that the run stops claiming.
 // Rows that wait for a permit of a limit shared with other runs may use 16 MiB more for each such job.

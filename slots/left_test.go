@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // leaves lets a run leave locked rows after some seconds.
@@ -132,14 +136,13 @@ func TestAFunctionIsNotCalledAgainByAnotherRunWhileItsRowIsLocked(t *testing.T) 
 			var runs []<-chan ending
 			for n := range 2 {
 				r := w.runner(leaves, func(c *slots.Config) { c.Name = fmt.Sprint("runner ", n); c.Lease = time.Minute })
-				running := w.startRun(t.Context(), r)
+				runs = append(runs, w.startRun(t.Context(), r))
 				if !atOnce {
-					endOf(t, running)
+					endOf(t, runs[n])
 				}
-				runs = append(runs, running)
 			}
-			if atOnce {
-				for _, running := range runs {
+			for _, running := range runs {
+				if atOnce {
 					endOf(t, running)
 				}
 			}
@@ -150,5 +153,75 @@ func TestAFunctionIsNotCalledAgainByAnotherRunWhileItsRowIsLocked(t *testing.T) 
 			w.catchUp(slots.CatchUp{})
 			w.isOutcome(jobs.OutcomeDone)
 		})
+	}
+}
+
+// longerThanLocks is a lease that is longer than catch-up waits for locks.
+const longerThanLocks = 9 * time.Second
+
+// Another row of the claim is locked, and its pool answers.
+func TestAPoolThatDoesNotWorkEndsACatchUpWithItsError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a lease")
+	}
+	t.Parallel()
+	away, err := sqlx.Open("postgres", "postgres://localhost:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = away.Close() }()
+	w := setup(t)
+	check := func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+	w.registry.Register("job", jobs.InTx(check))
+	w.registry.Register("other pool", jobs.InTx(check), jobs.WithPool(away))
+	w.enqueue("job", slot(1), 1)
+	release := w.hold(1)
+	defer release()
+	w.enqueue("other pool", slot(1), 1)
+	w.clock.Set(slot(2))
+	_, err = w.runner(func(c *slots.Config) { c.Lease = longerThanLocks }).CatchUp(t.Context(), slots.CatchUp{})
+	if err == nil || errors.Is(err, slots.ErrLocked) || !strings.Contains(err.Error(), "the pool that job other pool") {
+		t.Errorf("the catch-up: %v", err)
+	}
+}
+
+func TestAServerWithoutRoomEndsACatchUpWithItsError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a lease")
+	}
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	w := setup(t)
+	w.refuseHistory("no space left on device", "disk_full")
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		return nil, nil
+	}))
+	w.enqueue("job", slot(1), 20)
+	w.clock.Set(slot(2))
+	_, err := w.runner(func(c *slots.Config) { c.Lease = longerThanLocks }).CatchUp(t.Context(), slots.CatchUp{})
+	if err == nil || errors.Is(err, slots.ErrLocked) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("the catch-up: %v", err)
+	}
+}
+
+// The parts of the call take longer than the run waits for locks.
+func TestARunFinishesACallThatIsDivided(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its calls take long")
+	}
+	t.Parallel()
+	const rows, bad = 64, "7"
+	w := setup(t)
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		if slices.ContainsFunc(batch, func(job jobs.FutureJob) bool { return job.EntityKey == bad }) {
+			time.Sleep(1500 * time.Millisecond)
+			return nil, jobs.ErrDivide
+		}
+		return make([]jobs.Result, len(batch)), nil
+	}))
+	w.enqueue("job", slot(1), rows)
+	result := w.run(slot(1), leaves, func(c *slots.Config) { c.Page = rows })
+	if result.Finished != rows-1 || result.Failed != 1 || result.State != slots.StateDone {
+		t.Errorf("%+v", result)
 	}
 }

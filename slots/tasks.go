@@ -63,7 +63,7 @@ func (t *tasks) isLocked() bool {
 	list := t.list()
 	return len(list) > 0 && !slices.ContainsFunc(list, func(w *work) bool {
 		p := w.wait.current()
-		return p == nil || p.permits
+		return p == nil || p.others
 	})
 }
 

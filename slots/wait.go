@@ -17,7 +17,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
-// wait is the wait of a claim for locks or permits. The goroutine of the claim changes it.
+// wait is the wait of a claim for locks, permits or the database. The goroutine of the claim changes it.
 type wait struct {
 	db.RowWait
 	latest atomic.Pointer[pause] // nil: the claim has rows that have not been tried
@@ -28,7 +28,7 @@ type wait struct {
 
 // pause is that between two tries of the rows of a claim.
 type pause struct {
-	permits bool // rows wait for permits of a limit
+	others bool // rows wait for other things than locks: a permit of a limit, or the database
 	// until is the local monotonic instant at which the try after it is over. Then a check runs, or another pause begins.
 	until time.Time
 }
@@ -109,7 +109,7 @@ func (w *work) postponeLocked(locked []row.Outcome) {
 func (w *work) countWaiting() {
 	locked, parked := row.Size(w.locked), int64(0)
 	for _, u := range w.again {
-		if u.Waited {
+		if u.Wait != unit.Untried {
 			locked += u.Bytes()
 		} else {
 			parked += u.Bytes()
@@ -131,7 +131,7 @@ func (w *work) waitingRows() int64 {
 func (w *work) lockedRows() pq.Int64Array {
 	ids := pq.Int64Array(row.IDs(w.locked))
 	for _, u := range w.again {
-		if u.Waited { // else it waits for a permit
+		if u.Wait == unit.Locked {
 			ids = append(ids, u.Claimed()...)
 		}
 	}
@@ -139,8 +139,8 @@ func (w *work) lockedRows() pq.Int64Array {
 	return ids
 }
 
-// pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
-// no permits. It returns false if nothing more may start.
+// pause waits for locks of other transactions, for permits or for the database. Rows that wait no longer count as work
+// of the run, and take no permits. It returns false if nothing more may start.
 func (w *work) pause() bool {
 	w.account.ReleaseAll()
 	w.releasePermits()
@@ -153,8 +153,8 @@ func (w *work) pause() bool {
 	}
 	rows := w.waitingRows()
 	w.wait.latest.Store(&pause{
-		permits: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }),
-		until:   elapsed.Now().Add(lasts + w.wait.triesFor(rows)),
+		others: slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.Wait != unit.Locked }),
+		until:  elapsed.Now().Add(lasts + w.wait.triesFor(rows)),
 	})
 	w.wait.rows = rows
 	select {

@@ -88,7 +88,7 @@ func (w *work) do() {
 			}
 		default:
 			units = nil
-			if slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.SplitOff }) || w.pause() {
+			if slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.Wait == unit.SplitOff }) || w.pause() {
 				units, w.again = w.again, nil
 			}
 			w.locked, err = r.records.RecordLocked(w.Claim, w.locked)
@@ -161,7 +161,7 @@ func (w *work) process(units []*unit.Unit, more bool) error {
 		return err
 	}
 	for _, u := range parked { // they wait for a permit, whatever they have waited for before
-		u.Waited, u.SplitOff = false, false
+		u.Wait = unit.Untried
 	}
 	w.postpone(parked)
 	began := elapsed.Now()

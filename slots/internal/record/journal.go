@@ -20,7 +20,9 @@ func (w *Writer) journal(o *row.Outcome) string {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := journal.Check{Slot: w.Session.Slot, Runner: w.Session.Found.Position, Lateness: o.Lateness, Duration: o.Duration}
+		check := journal.Check{
+			Slot: w.Session.Slot, Runner: w.Session.Found.Position, Lateness: o.Lateness, Duration: o.Duration,
+		}
 		if line, ok := check.Short(); ok {
 			return line
 		}

@@ -18,7 +18,7 @@ import (
 type Batch struct {
 	Outcomes []row.Outcome
 	Done     int64        // rows that leave the memory now
-	Again    []*unit.Unit // because another transaction has a lock
+	Again    []*unit.Unit // each has a Wait
 	Last     bool         // there will be no more
 	Cut      bool         // the last batch comes without the outcomes of some units
 }
@@ -83,10 +83,10 @@ func (r *results) settle(u *unit.Unit, outcomes []row.Outcome) bool {
 	})
 }
 
-// yield makes a unit wait for a lock of another transaction.
-func (r *results) yield(u *unit.Unit) bool {
+// yield makes a unit wait.
+func (r *results) yield(u *unit.Unit, wait unit.Wait) bool {
 	return r.close(u, func() {
-		u.Waited, u.SplitOff = true, false
+		u.Wait = wait
 		r.next.Done += u.Size()
 		r.next.Again = append(r.next.Again, u.Parts()...)
 	})
@@ -141,7 +141,7 @@ func (r *results) end(u *unit.Unit, note func()) {
 	}
 }
 
-// later adds a unit that waits for a lock of another transaction: rows of a unit that goes on without them.
+// later adds a unit that waits: rows of a unit that goes on without them.
 func (r *results) later(u *unit.Unit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -166,7 +166,7 @@ func (rd *Round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 		}
 		// The look took time.
 		if !chain.Permit.Renew(rd.Lease.Ctx) || rd.Leases.LoseExpired(rd.Lease) || rd.Stop.Err() != nil {
-			return rd.results.yield(u), false
+			return rd.results.yield(u, unit.Repeated), false
 		}
 		u.Brief(rd.Moment())
 	}
@@ -196,14 +196,16 @@ func (rd *Round) conclude(
 	switch {
 	case errors.Is(err, txn.ErrRecorded):
 		return rd.results.settle(u, nil)
+	case errors.Is(err, txn.ErrLocked):
+		return rd.results.yield(u, unit.Locked)
 	case errors.Is(err, txn.ErrAgain):
-		return rd.results.yield(u)
+		return rd.results.yield(u, unit.Repeated)
 	case rd.Lease.Ctx.Err() != nil: // the check was cut short, or its claim belongs to another runner
 		return rd.results.forget(u)
 	case u.FailedAsAWhole(err) && u.MayDivide(took, timedOut(ctx, err)):
 		rd.Log.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
 		u.Failure.Whole = true
-		return rd.results.yield(u)
+		return rd.results.yield(u, unit.Divided)
 	}
 	return rd.results.settle(u, u.Outcomes(ctx, rd.Moment(), results, err, took, rd.Panics))
 }

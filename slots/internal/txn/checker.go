@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
@@ -18,7 +19,9 @@ import (
 // Errors that end a check with a transaction. They are no errors of its rows, so no row counts them.
 var (
 	ErrRecorded = errors.New("the outcome is recorded with the transaction, or must not be recorded")
-	ErrAgain    = errors.New("another session has a lock, or the database cannot do it now: to be repeated")
+	ErrLocked   = errors.New("another session has a lock: to be repeated")
+	ErrAgain    = errors.New("the database cannot do it now: to be repeated")
+	errNoTx     = errors.New("there was no connection within the timeout of the job")
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
@@ -36,8 +39,9 @@ type Options struct {
 type Checker struct {
 	*Options
 
-	claim           *claim.Claim
-	begins, commits patience // with the messages that begin a check, and with those that record it
+	claim   *claim.Claim
+	begins  sync.Map // *patience by pool, with the messages that begin a check
+	commits patience // with those that record it
 }
 
 // NewChecker returns a Checker for a claim, whose lease has begun.
@@ -76,14 +80,17 @@ func (ch *Chain) popBegun() (begun *transaction) {
 	return begun
 }
 
-// Check does a check and records its outcome in one transaction. It always returns an error: ErrRecorded, ErrAgain to
-// repeat the check, or the error of its rows.
+// Check does a check and records its outcome in one transaction. It always returns an error: ErrRecorded, ErrLocked or
+// ErrAgain to repeat the check, or the error of its rows.
 func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 	open, end := context.WithCancel(c.claim.Ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.Def.Timeout, end)
 	defer waits.Stop()
 	tx, err := c.begin(open, u, ch.popBegun())
+	if err != nil && open.Err() != nil {
+		err = errNoTx
+	}
 	if err != nil {
 		return c.postpone(open, u, ch, fmt.Errorf("begin transaction: %w", err))
 	}
@@ -92,7 +99,10 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 		return err
 	}
 	// The timeout, the lease or the run may have ended during the wait. After SIGSTOP the contexts end late, so this asks.
-	if !waits.Stop() || !c.claim.IsValid() || c.Stop.Err() != nil {
+	if !waits.Stop() {
+		return c.postpone(open, u, ch, ErrLocked)
+	}
+	if !c.claim.IsValid() || c.Stop.Err() != nil {
 		return c.postpone(open, u, ch, ErrAgain)
 	}
 	moment := c.Records.Moment()
@@ -132,7 +142,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 func (c *Checker) enter(open context.Context, tx *transaction, u *unit.Unit, ch *Chain) error {
 	err := c.lock(open, tx, u, ch)
 	if !pg.IsTransient(err) && open.Err() == nil {
-		c.begins.renew()
+		c.beginsOn(u.Def.DB).renew()
 	}
 	if err != nil {
 		if errors.Is(err, ErrRecorded) && u.Def.DB != nil {

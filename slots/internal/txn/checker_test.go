@@ -159,7 +159,7 @@ func TestALockedRowIsCheckedAgainLater(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2, writing(func(*sqlx.Tx) error { return nil }))
 	unlock := b.slot.Lock("0")
-	if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
+	if err := b.check(b.units[0]); !errors.Is(err, ErrLocked) {
 		t.Errorf("while another session has its lock: %v", err)
 	}
 	if err := b.check(b.units[1]); !errors.Is(err, ErrRecorded) {
@@ -278,7 +278,7 @@ func TestErrorsOfTheDatabaseEndTheRunIfTheyLastForALease(t *testing.T) {
 	}{
 		"no check can begin":                         {begin, nil, true},
 		"a check finds its row locked between":       {begin, func(b *bench) func() { return b.slot.Lock("0") }, false},
-		"a check waits for its locked row between":   {begin, func(b *bench) func() { b.units[0].Waited = true; return b.slot.Lock("0") }, false},
+		"a check waits for its locked row between":   {begin, func(b *bench) func() { b.units[0].Wait = unit.Locked; return b.slot.Lock("0") }, false},
 		"no outcome can be recorded":                 {record, nil, true},
 		"a check finds its row locked between those": {record, func(b *bench) func() { return b.slot.Lock("0") }, true},
 	} {
@@ -300,14 +300,14 @@ func TestErrorsOfTheDatabaseEndTheRunIfTheyLastForALease(t *testing.T) {
 				b.slot.Server.DB = pool
 			}
 			fail()
-			for _, p := range []*patience{&b.begins, &b.commits} {
+			for _, p := range []*patience{b.beginsOn(nil), &b.commits} {
 				if since := p.since.Load(); since != nil {
 					p.since.Store(new(since.Add(-2 * b.slot.Server.Lease)))
 				}
 			}
 			if test.before != nil {
 				undo := test.before(b)
-				if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
+				if err := b.check(b.units[0]); !errors.Is(err, ErrLocked) {
 					t.Fatalf("the check of a locked row ends by: %v", err)
 				}
 				undo()

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
@@ -70,9 +71,9 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 			"read-only or with rows open: %w", err)
 	case state == "" && pg.IsTransient(err): // the driver's error for a broken connection, or the network's
 		return broke(u, err)
-	case c.Records.Refuses(err):
+	case c.Records.Refuses(err) || pg.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease):
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
-	case ctx.Err() == nil && c.commits.isOver(err, ch.Permit.Since, c.Lease):
+	case ctx.Err() == nil && pg.IsTransient(err) && c.commits.isOver(ch.Permit.Since, c.Lease):
 		c.Halt(named(u, err))
 	}
 	return c.postpone(ctx, u, ch, err)
@@ -83,17 +84,22 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err err
 	switch {
 	case errors.Is(err, ErrRecorded) || c.claim.Ctx.Err() != nil:
 		return err
+	case errors.Is(err, ErrLocked) || pg.IsLockTimeout(err):
+		return ErrLocked
 	case errors.Is(err, ErrAgain):
 		return ErrAgain
-	case ctx.Err() != nil: // the check timed out in a statement of the run
-		return ErrAgain
+	case ctx.Err() != nil && !errors.Is(err, errNoTx): // a statement of the run took too long, most likely at a lock
+		return ErrLocked
 	case u.Group != nil && c.Records.Refuses(err) && (c.leavesUnreadable(u) || !u.Tried.ConflictsFor(c.Lease)):
 		return ErrAgain // a row of the group cannot be read: the claim that has it gives it an error
-	case db.Retryable(err) || pg.IsStale(err):
-		if c.begins.isOver(err, ch.Permit.Since, c.Lease) {
+	case pg.HasState(err, pqerror.QueryCanceled): // so the server may report a lock timeout
+		return ErrLocked
+	case db.Retryable(err) || pg.IsStale(err) || errors.Is(err, errNoTx):
+		c.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
+		fails := pg.IsTransient(err) || errors.Is(err, errNoTx)
+		if fails && c.beginsOn(u.Def.DB).isOver(ch.Permit.Since, c.Lease) {
 			c.Halt(named(u, err))
 		}
-		c.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
 		return ErrAgain
 	}
 	c.Halt(named(u, err))
@@ -106,12 +112,18 @@ type patience struct {
 	since atomic.Pointer[time.Time] // when the first error since the last success came; nil: none came
 }
 
-// isOver notes an error, and reports whether the patience is over. A check that got its permit
-// before the first error may learn of it late. Waits for locks do not count.
-func (p *patience) isOver(err error, came time.Time, lease time.Duration) bool {
-	if !pg.IsTransient(err) {
-		return false
+// beginsOn returns the patience with the messages that begin a check on a pool. Nil: it is the runner's.
+func (c *Checker) beginsOn(pool *sqlx.DB) *patience {
+	p, ok := c.begins.Load(pool)
+	if !ok {
+		p, _ = c.begins.LoadOrStore(pool, new(patience))
 	}
+	return p.(*patience)
+}
+
+// isOver notes an error, and reports whether the patience is over. A check that got its permit
+// before the first error may learn of it late.
+func (p *patience) isOver(came time.Time, lease time.Duration) bool {
 	since := p.since.Load()
 	if since == nil {
 		p.since.CompareAndSwap(nil, new(elapsed.Now()))

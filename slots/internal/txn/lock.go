@@ -63,7 +63,7 @@ func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, ch *C
 	case "gone":
 		return ErrRecorded
 	case "busy":
-		return ErrAgain
+		return ErrLocked
 	}
 	tx.number = strings.TrimPrefix(tx.state, "locked ")
 	return nil
@@ -71,7 +71,7 @@ func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, ch *C
 
 func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) error {
 	wait, patient := db.LockTimeout, false
-	if u.Waited {
+	if u.Wait == unit.Locked {
 		var release func()
 		if release, patient = c.Records.BePatient(); patient {
 			defer release()
@@ -151,7 +151,7 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 	}
 	if !got {
 		c.Groups.Wait(c.Work, lock, slog.String("group", group))
-		return ErrAgain
+		return ErrLocked
 	}
 	c.Groups.Got(lock)
 	rows, of, more, err := c.readGroup(ctx, tx.Tx, u)

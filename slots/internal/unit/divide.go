@@ -87,7 +87,7 @@ func (u *Unit) Parts() []*Unit {
 	var list []*Unit
 	for rows := range slices.Chunk(u.Rows, (len(u.Rows)+1)/2) {
 		list = append(list, &Unit{
-			Def: u.Def, Number: u.Number, Rows: rows, Waited: true, Tried: Tried{canceled: u.Tried.canceled},
+			Def: u.Def, Number: u.Number, Rows: rows, Wait: u.Wait, Tried: Tried{canceled: u.Tried.canceled},
 			Failure: Failure{division: u.Failure.division, level: u.Failure.level + 1},
 		})
 	}
@@ -96,7 +96,7 @@ func (u *Unit) Parts() []*Unit {
 
 // Busy returns a unit of those rows that another transaction has locked. A record without a reply may be of them.
 func (u *Unit) Busy(ids map[int64]bool) *Unit {
-	busy := &Unit{Def: u.Def, Number: u.Number, Waited: true, Tried: Tried{Unanswered: u.Tried.Unanswered}}
+	busy := &Unit{Def: u.Def, Number: u.Number, Wait: Locked, Tried: Tried{Unanswered: u.Tried.Unanswered}}
 	u.Tried.Unanswered = nil
 	for i := range u.Rows {
 		if ids[u.Rows[i].ID] {
@@ -119,7 +119,7 @@ func (u *Unit) SplitBusy(ids map[int64]bool) (busy, free *Unit) {
 	case len(u.Rows):
 		return nil, u
 	case 0:
-		u.Waited = true
+		u.Wait = Locked
 		return u, nil
 	}
 	busy = u.Busy(ids)
@@ -134,12 +134,12 @@ func (u *Unit) SplitLeft(results []jobs.Result) (left []*Unit, kept []jobs.Resul
 	if u.Group != nil || len(u.Rows) == 1 {
 		return nil, results
 	}
-	next := &Unit{Def: u.Def, Number: u.Number, Waited: true, SplitOff: true}
+	next := &Unit{Def: u.Def, Number: u.Number, Wait: SplitOff}
 	var rows []jobs.FutureJob
 	for i, r := range results {
 		switch {
 		case errors.Is(r.Err, leave.ErrAlone):
-			alone := &Unit{Def: u.Def, Number: u.Number, Waited: true, SplitOff: true}
+			alone := &Unit{Def: u.Def, Number: u.Number, Wait: SplitOff}
 			alone.Rows = append(alone.one[:0], u.Rows[i])
 			left = append(left, alone)
 		case errors.Is(r.Err, leave.ErrToNext):
@@ -164,7 +164,7 @@ func (u *Unit) Rest() *Unit {
 	if u.Group == nil || len(u.Group.Rest) == 0 {
 		return nil
 	}
-	rest := &Unit{Def: u.Def, Number: u.Number, one: u.one, Waited: true}
+	rest := &Unit{Def: u.Def, Number: u.Number, one: u.one, Wait: Divided}
 	rest.Group = &Group{Key: u.Group.Key, Members: u.Group.Rest}
 	rest.Rows = rest.one[:]
 	return rest

@@ -22,15 +22,25 @@ type Unit struct {
 	Group   *Group         // nil: it is no group
 	Verdict *guard.Verdict // set if no call is needed
 	Watch   Watch          // of the call
-	Waited  bool           // for a lock of another transaction
-	// SplitOff tells that a call goes on without these rows. They begin at once.
-	SplitOff bool
-	Tried    Tried
-	Failure  Failure
+	Wait    Wait           // why it was not done before
+	Tried   Tried
+	Failure Failure
 
 	mixed mixed // for a group
 	one   [1]jobs.FutureJob
 }
+
+// Wait says why a unit was not done yet, and so what it waits for.
+type Wait string
+
+// The waits.
+const (
+	Untried  Wait = ""          // it has not been called; if it was postponed, it waits for a permit
+	Locked   Wait = "locked"    // another session has a lock of its rows, or of what its function needs
+	Repeated Wait = "repeated"  // the database could not do it
+	Divided  Wait = "divided"   // it is a part of a call that failed as a whole, or had no room for it
+	SplitOff Wait = "split off" // a call goes on without it. It begins at once
+)
 
 // Job is the job of a row of a group.
 type Job struct {
@@ -85,7 +95,7 @@ func (u *Unit) Size() int64 {
 }
 
 // IsAlone reports whether the row was left to a call of its own, which may take long.
-func (u *Unit) IsAlone() bool { return u.SplitOff && len(u.Rows) == 1 }
+func (u *Unit) IsAlone() bool { return u.Wait == SplitOff && len(u.Rows) == 1 }
 
 // MayTake returns how long the function may take before it is abandoned. The timeout may be the longest duration.
 func (u *Unit) MayTake(grace time.Duration) time.Duration {
@@ -166,7 +176,7 @@ func (u *Unit) Brief(m guard.Moment) {
 // Follows reports whether the check of a unit may begin with the commit of the check before it: both have one row and a
 // transaction, in the same database.
 func (u *Unit) Follows(before *Unit) bool {
-	return u.Verdict == nil && !u.Waited && u.Def.InTx() && !u.Def.Batched() && u.Def.DB == before.Def.DB
+	return u.Verdict == nil && u.Wait == Untried && u.Def.InTx() && !u.Def.Batched() && u.Def.DB == before.Def.DB
 }
 
 // Copy returns a unit with the same rows. The function of an abandoned call may go on with the unit itself.
