@@ -75,7 +75,7 @@ func (d *division) goesOn(level int, took time.Duration, timedOut bool) bool {
 // Parts returns the units to call instead of one that was not done: the unit itself, or the halves
 // of a batch whose call failed as a whole, or that could not be recorded because of a lock. A key
 // that one of its rows enqueues may belong to an open transaction, and the other rows need not wait
-// for it.
+// for it. A record without a reply is of all rows, so that one unit has it.
 func (u *Unit) Parts() []*Unit {
 	if u.Group != nil { // without the rows that its call read
 		u.SetRows(u.one[:], nil)
@@ -91,6 +91,7 @@ func (u *Unit) Parts() []*Unit {
 			Failure: Failure{division: u.Failure.division, level: u.Failure.level + 1},
 		})
 	}
+	list[0].Tried.Unanswered = u.Tried.Unanswered
 	return list
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // definition returns a job of a registry.
@@ -173,5 +174,15 @@ func TestAWatchAbandonsACallOnce(t *testing.T) {
 	w.Start()
 	if !w.Reserve() || w.Abandon(-time.Second) || !w.End() {
 		t.Error("a call is abandoned that is being recorded")
+	}
+}
+
+func TestARecordWithoutAReplyStaysWithOnePartOfItsCall(t *testing.T) {
+	t.Parallel()
+	sent := &row.Sent{Part: 1}
+	u := &Unit{Def: batched, Rows: rows(3), Tried: Tried{Unanswered: sent}, Failure: Failure{Whole: true}}
+	parts := u.Parts()
+	if len(parts) != 2 || parts[0].Tried.Unanswered != sent || parts[1].Tried.Unanswered != nil {
+		t.Errorf("%+v", parts)
 	}
 }
