@@ -55,7 +55,7 @@ func (l *lull) look(r *run) error {
 	if limited := r.tasks.isLimited() || r.lanes.IsPaused(now); !limited || now.Sub(l.since) >= patience {
 		r.sel.letNext()
 	}
-	if !r.tasks.isLocked() {
+	if !r.tasks.isLocked() || r.sel.kind == KindRun && r.lanes.IsPaused(now) { // stays waits for permits likewise
 		l.locked = time.Time{}
 		return nil
 	}

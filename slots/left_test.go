@@ -225,3 +225,57 @@ func TestARunFinishesACallThatIsDivided(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// Another runner has found the slot without a live runner, and has let its claims begin at the first row again.
+func TestARunThatLostItsLeaseCallsNoFunctionAgainWhileItsRowIsLocked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var calls atomic.Int64
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		calls.Add(1)
+		return nil, nil
+	}))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	release := w.hold(1)
+	running := w.startRun(t.Context(), w.runner(func(c *slots.Config) { c.Lease = 2 * time.Second }))
+	w.eventually("the function to be called", func() bool { return calls.Load() == 1 })
+	w.db.MustExec(`delete from prescient.slot_claim`)
+	w.db.MustExec(`select prescient.open_slot($1, 'run', 1, 'other', '1 hour', $1)`, slot(1))
+	w.eventually("the run to claim the row again", func() bool {
+		return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1
+	})
+	time.Sleep(time.Second)
+	if n := calls.Load(); n != 1 {
+		t.Errorf("the function was called %d times while its row was locked", n)
+	}
+	release()
+	if result := endOf(t, running); result.err != nil || result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
+// The other run takes longer than a run waits for locks.
+func TestRowsThatWaitForAPermitAreNotLeftWithLockedRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for locks for long")
+	}
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(done))
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
+	w.enqueue("job", slot(1), 1)
+	release := w.hold(1)
+	defer release()
+	w.enqueue("limited", slot(1), 1)
+	if !w.takePermit("limited", "") {
+		t.Fatal("the other run got no permit")
+	}
+	w.clock.Set(slot(1))
+	running := w.startRun(t.Context(), w.runner(leaves))
+	time.Sleep(10 * time.Second)
+	w.leavePermits()
+	if result := endOf(t, running); !errors.Is(result.err, slots.ErrLocked) || result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+}

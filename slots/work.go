@@ -27,7 +27,7 @@ type work struct {
 	permits *permit.Set
 	checker *txn.Checker
 
-	// maybeCalled tells that another run may have called functions of its rows without a record.
+	// maybeCalled tells that functions of its rows may have been called before, without a record.
 	maybeCalled bool
 
 	readAt time.Time     // local monotonic instant at which its rows were read
@@ -40,7 +40,8 @@ type work struct {
 
 func (r *run) newWork(lanes ...*lane.Lane) *work {
 	return &work{
-		run: r, lanes: lanes, permits: permit.NewSet(), last: record.EndClaim, maybeCalled: r.session.Found.LeftBefore,
+		run: r, lanes: lanes, permits: permit.NewSet(), last: record.EndClaim,
+		maybeCalled: r.session.Found.LeftBefore || r.leases.Lost() > 0,
 	}
 }
 
