@@ -34,8 +34,8 @@ type execer interface {
 }
 
 // applyFunctions replaces the functions in the schema by those of this code, and makes the next
-// months of history. If the schema has roles, it grants them what they need of both. The caller's transaction holds the lock of migrations until it ends, so no
-// other process migrates meanwhile.
+// months of history. If the schema has roles, it grants them what they need of both. The caller's
+// transaction holds the lock of migrations until it ends, so no other process migrates meanwhile.
 //
 // It turns off the check of function bodies: functions call each other, so no order of the files
 // would satisfy it.
