@@ -149,9 +149,9 @@ func (m *Memory) fires(step string, o Occurrence) {
 	}
 }
 
-// plan decides about a row: it ends, or steps of it are due, or it waits. A row that moves is left to the next slot. Once
-// steps were left out, the payload says so: a later change of Rule.Overdue is about other rows, and other starts of the
-// clock.
+// plan decides about a row: it ends, or steps of it are due, or it waits. A row that moves is left to the next slot.
+// Once steps were left out, the payload says so: a later change of Rule.Overdue is about other rows, and other starts
+// of the clock.
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
 	if t.seen.moving {
