@@ -53,6 +53,7 @@ type RuleStep struct {
 type RuleDetail struct {
 	Rule
 	Key     string   `json:"key"`      // a column or several, as in the file
+	Entity  string   `json:"entity"`   // the name of a row in events, and in prescient why NAME KEY
 	Since   string   `json:"since"`    // a column or an expression, as in the file
 	Done    string   `json:"done"`     // a column or a condition, as in the file
 	Where   string   `json:"where"`    // empty: all rows
@@ -140,8 +141,8 @@ func ofData(sql string) string {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	v := RuleDetail{
-		Rule: NewRule(s), Key: r.Key.String(), Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
-		Pause:   r.Pause.String(),
+		Rule: NewRule(s), Key: r.Key.String(), Entity: r.Entity, Since: r.Since.String(), Done: r.Done.String(),
+		Where: r.Where.String(), Pause: r.Pause.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, ZoneName: r.TimezoneName, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: newRuleAct(r.Recovered), Met: newRuleAct(r.Met),
 		Fired: append([]FiredStep{}, fired...), Summary: sum,
@@ -173,6 +174,7 @@ func (r RuleDetail) Options() []Option {
 	return slices.DeleteFunc([]Option{
 		{"table", r.Table},
 		{"key", r.Key},
+		{"entity", r.Entity},
 		{"since", r.Since},
 		{"done", r.Done},
 		{"where", r.Where},
