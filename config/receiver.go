@@ -12,8 +12,8 @@ type Receiver struct {
 	// Name is how notify and Alerts.Receiver name it: 1 to 63 lower-case letters, digits, _ and -.
 	Name string `mapstructure:"name"`
 
-	// URL is the URL that the service gives, with the name of the service in place of https. See package
-	// receiver. It must be set.
+	// URL is the URL that the service gives, with the name of the service in place of https, as docs/people.md
+	// lists them. It must be set.
 	URL Address `mapstructure:"url"`
 
 	// PerMinute is how many messages it gets in a minute, at least 1. Messages above that are told in one.

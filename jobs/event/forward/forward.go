@@ -52,7 +52,7 @@ type Destination struct {
 	// Address is shown to operators, and must hold no secret.
 	Address string
 	// Types are the types of the events that it gets, such as order.*, where * stands for any text. Empty: all, but
-	// for messages to people (package message).
+	// for messages to people.
 	Types []string
 	// SendAt returns when an event is sent. The zero time: at once. Until then it waits in the list of refused events,
 	// and holds back no other event. Those that are due together are in one call of the Publisher. Optional.
