@@ -63,12 +63,6 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 	return publisher, nil
 }
 
-// Check returns the error of Open for a URL that no package of this binary can open. It opens nothing.
-func Check(to string) error {
-	_, _, err := find(to)
-	return err
-}
-
 // find parses a URL, and returns what opens it.
 func find(to string) (*url.URL, Opener, error) {
 	u, err := parse(to)

@@ -18,7 +18,7 @@ import (
 )
 
 // Forwarding returns the configuration of a forwarder to the destinations and the receivers of the settings. The caller
-// calls release when it no longer uses them. m may be nil.
+// calls release when it no longer uses them. A destination that cannot be opened gets its events later. m may be nil.
 func Forwarding(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, m *metrics.Metrics,
 ) (cfg forward.Config, release func() error, err error) {
@@ -35,12 +35,11 @@ func Forwarding(
 		return err
 	}
 	for _, to := range f.Config().AllDestinations() {
-		publisher, err := event.Open(ctx, to.URL.Reveal(), event.Config{
-			Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
+		var publisher event.Publisher = lazy(func(ctx context.Context) (event.Publisher, error) {
+			return OpenDestination(ctx, f, to)
 		})
-		if err != nil {
-			usage := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", Setting(f, to), err)}
-			return cfg, release, errors.Join(usage, release())
+		if opened, err := OpenDestination(ctx, f, to); err == nil {
+			publisher = opened
 		}
 		if m != nil {
 			publisher = m.Destination(publisher)
@@ -61,6 +60,35 @@ func Forwarding(
 	}
 	return cfg, release, nil
 }
+
+// OpenDestination opens a destination of the settings. The caller closes it.
+func OpenDestination(ctx context.Context, f *factory.Factory, to config.Destination) (event.Publisher, error) {
+	events := f.Config().Events
+	p, err := event.Open(ctx, to.URL.Reveal(), event.Config{
+		Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Setting(f, to), err)
+	}
+	return p, nil
+}
+
+// lazy publishes to a destination that could not be opened: it tries to open it for each batch. So
+// such a destination fails no check, and gets its events once it is mended.
+type lazy func(ctx context.Context) (event.Publisher, error)
+
+// Publish fails if the destination still cannot be opened.
+func (open lazy) Publish(ctx context.Context, events []event.Event) error {
+	p, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close() //nolint:errcheck // what was published is known
+	return p.Publish(ctx, events)
+}
+
+// Close does nothing, because Publish closes what it opens.
+func (lazy) Close() error { return nil }
 
 // OpenReceiver opens a receiver of the settings. The caller closes it.
 func OpenReceiver(f *factory.Factory, to config.Receiver) (receiver.Receiver, error) {

@@ -18,16 +18,19 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/seq"
-	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// eventsProblem returns the problem with the file's directory or the address of a destination; empty: none, or it is
-// neither a file nor a webhook.
+// eventsProblem returns why a destination cannot be opened, or the problem with the file's directory or the address;
+// empty: none.
 func eventsProblem(ctx context.Context, f *factory.Factory, d config.Destination) string {
-	if err := event.Check(d.URL.Reveal()); err != nil {
-		return fmt.Sprintf("%s: %s. No event is sent until then", checks.Setting(f, d), err)
-	}
 	to, err := url.Parse(d.URL.Reveal())
+	if !makesFile(to, err) {
+		p, err := checks.OpenDestination(ctx, f, d)
+		if err != nil {
+			return fmt.Sprintf("%s. No event is sent until then", err)
+		}
+		_ = p.Close() // nothing was sent
+	}
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
 		return forbidden(ctx, f, checks.Setting(f, d), to)
 	}
@@ -40,6 +43,16 @@ func eventsProblem(ctx context.Context, f *factory.Factory, d config.Destination
 			"no event is sent until this user can write to such a directory", checks.Setting(f, d), dir)
 	}
 	return ""
+}
+
+// makesFile reports whether a destination is a file that opening it would make. doctor changes nothing, and the file
+// would belong to the wrong user.
+func makesFile(to *url.URL, err error) bool {
+	if err != nil || to.Scheme != "file" || !filepath.IsAbs(to.Path) {
+		return false
+	}
+	_, err = os.Lstat(to.Path)
+	return err != nil
 }
 
 // lookupTime bounds the time for the address of a name.
