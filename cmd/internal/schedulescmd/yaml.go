@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -124,10 +125,22 @@ func decodeYAML(text []byte) (list []*document, err error) {
 			return nil, errors.New(`a document has neither an id nor a list "schedules"; an empty one is written: schedules: []`)
 		case d.Schedules != nil && d.ID != "":
 			return nil, fmt.Errorf(`a document is the schedule %q and has a list "schedules": write --- between them`, d.ID)
+		case d.Schedules != nil && beside(d.scheduleEntry) != "":
+			return nil, fmt.Errorf(`%s stands beside the list "schedules": write it into each schedule`, beside(d.scheduleEntry))
 		default:
 			list = append(list, d)
 		}
 	}
+}
+
+// beside returns the first field that a document sets beside its list of schedules. Empty: none.
+func beside(e scheduleEntry) string {
+	for field, value := range reflect.ValueOf(e).Fields() {
+		if !value.IsZero() {
+			return field.Tag.Get("yaml")
+		}
+	}
+	return ""
 }
 
 // piece is a part of a file that is valid YAML by itself.
