@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,17 +255,17 @@ func (p *publisher) wait(ctx context.Context) error {
 
 // send sends a unit, without events behind a refused one of their subject. Returns event.ErrBlocked if none is left.
 func (p *publisher) send(ctx context.Context, u unit, events []event.Event, messages []Message, errs []error) error {
-	failed := map[string]bool{}
-	for i, err := range errs {
+	failed := map[string]int{} // subjects, with their first event that has failed
+	for i, err := range slices.Backward(errs) {
 		if err != nil && events[i].Subject != "" {
-			failed[events[i].Subject] = true
+			failed[events[i].Subject] = i
 		}
 	}
 	var ids, texts, pages []string
 	var first Message
 	over := true
 	for _, i := range u.of {
-		if failed[events[i].Subject] {
+		if first, is := failed[events[i].Subject]; is && first < i {
 			errs[i] = event.ErrBlocked
 			continue
 		}

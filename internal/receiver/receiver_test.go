@@ -736,6 +736,12 @@ func TestAMessageThatIsRefusedHoldsBackItsSubjectAlone(t *testing.T) {
 		t.Errorf("%v", errs)
 	}
 	noText := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops"), Data: json.RawMessage(`{"order": 42}`)}}
+	f.got = nil
+	later := append(events("1 a one@"), event.Event{ID: "2", Source: "test", Type: message.Type("ops"), Subject: "a"})
+	errs = event.Errors(p.Publish(t.Context(), later), 2)
+	if errs[0] != nil || !errors.Is(errs[1], event.ErrRefused) || strings.Join(f.got, " ") != "one@" {
+		t.Errorf("a message before one that is refused: %v, %q", errs, f.got)
+	}
 	if err := p.Publish(t.Context(), noText); !errors.Is(event.Errors(err, 1)[0], event.ErrRefused) {
 		t.Errorf("%v", err)
 	}
