@@ -27,6 +27,18 @@ func NewConnector(base driver.Connector, prepare bool) driver.Connector {
 // none matches until the standby is promoted.
 var errUnwanted = errors.New("no server matches target_session_attrs")
 
+// errSilent is returned if a host does not answer within connect_timeout.
+var errSilent = errors.New("the server does not answer")
+
+// OfConnecting returns the error of an attempt to connect. If the driver has dialed in vain until a deadline of its own,
+// it says so, and wraps no error of a context: that of the caller goes on.
+func OfConnecting(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %v", errSilent, err) //nolint:errorlint // see above
+	}
+	return err
+}
+
 // unwanted matches the driver's message about a server that answers but does not match.
 var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?in hot standby mode`)
 
@@ -57,6 +69,7 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	if ctx.Err() != nil && (errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)) {
 		return nil, ctx.Err() // the driver's error would not name the cause
 	}
+	err = OfConnecting(ctx, err)
 	if err != nil && unwanted.MatchString(err.Error()) {
 		return nil, fmt.Errorf("%w: %w", errUnwanted, err)
 	}

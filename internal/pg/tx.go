@@ -164,8 +164,8 @@ func IsTransient(err error) bool {
 			state == pqerror.AdminShutdown || state == pqerror.CrashShutdown || state == pqerror.CannotConnectNow
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, errUnwanted) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, errUnwanted) || errors.Is(err, errSilent) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ExplainMissing turns the server's error about something missing into an error that says what to

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -68,7 +69,7 @@ func Open(pool *pgxpool.Pool) *sqlx.DB {
 		}
 		own, err := pool.Acquire(ctx)
 		if err != nil {
-			return nil, err
+			return nil, pg.OfConnecting(ctx, err)
 		}
 		return &poolConn{conn: conn{own.Conn(), own.Conn().TypeMap()}, pooled: own}, nil
 	}))
