@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -276,6 +277,27 @@ func TestRowsThatWaitForAPermitAreNotLeftWithLockedRows(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	w.leavePermits()
 	if result := endOf(t, running); !errors.Is(result.err, slots.ErrLocked) || result.Finished != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
+// The cause is neither context.Canceled nor an error of the run.
+func TestARunThatIsStoppedWithACauseSaysThatItWasStopped(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	started := make(chan struct{})
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	ctx, stop := context.WithCancelCause(t.Context())
+	running := w.startRun(ctx, w.runner())
+	await.Receive(t, "the check", started)
+	stop(errors.New("a new version"))
+	if result := endOf(t, running); !errors.Is(result.err, slots.ErrStopped) || result.State != slots.StateOpen {
 		t.Errorf("%+v", result)
 	}
 }

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,10 +156,7 @@ func (r *run) do() (Result, error) {
 		r.ctx.EndWork()
 		return r.finish(state, err)
 	case <-r.ctx.Last:
-		cause := context.Cause(r.ctx.Stop)
-		if errors.Is(cause, context.Canceled) {
-			cause = ErrStopped
-		}
+		cause := cmp.Or(r.ctx.Failure(), ErrStopped)
 		return r.finish(StateOpen, fmt.Errorf("%w: the database does not answer; claims end with their leases", cause))
 	}
 }
@@ -205,15 +203,15 @@ func (r *run) finish(state State, err error) (Result, error) {
 
 // failure returns why the run has not done its slot, apart from abandoned checks.
 func (r *run) failure(state State, err error) error {
-	cause := context.Cause(r.ctx.Stop)
-	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
+	cause := r.ctx.Failure()
+	stopped := cause == nil && r.ctx.Stop.Err() != nil
 	refused := r.report.refused()
 	switch {
 	case err != nil && stopped && db.Retryable(err):
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
 		return err
-	case cause != nil && !stopped && !errors.Is(cause, ErrLocked):
+	case cause != nil && !errors.Is(cause, ErrLocked):
 		return cause
 	case refused != nil:
 		return refused

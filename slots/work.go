@@ -95,7 +95,7 @@ func (w *work) do() {
 			w.locked, err = r.records.RecordLocked(w.Claim, w.locked)
 		}
 	}
-	if errors.Is(context.Cause(r.ctx.Stop), ErrLocked) { // without a turn: its checks have given their connections back
+	if errors.Is(r.ctx.Failure(), ErrLocked) { // without a turn: its checks have given their connections back
 		r.report.holder.look(r.ctx.Work, w.findHolder)
 	}
 	if len(w.locked) > 0 {

@@ -5,6 +5,7 @@ package phase
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,16 @@ type Contexts struct {
 
 	endWork context.CancelCauseFunc
 	disarm  func() bool
+	failure atomic.Pointer[error] // that Halt was called with first, before the run was stopped
+}
+
+// Failure returns the error of the run itself that has ended Stop. Nil: none has. The cause of Stop may be of any kind,
+// because the caller of the run ends it with a cause of theirs.
+func (c *Contexts) Failure() error {
+	if err := c.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // New returns the contexts of a run, whose Stop ends with ctx. Call End.
@@ -38,7 +49,14 @@ func New(ctx context.Context, grace time.Duration) *Contexts {
 	var endChecks context.CancelCauseFunc
 	last := make(chan struct{})
 	c := &Contexts{Last: last}
-	c.Stop, c.Halt = context.WithCancelCause(ctx)
+	var halt context.CancelCauseFunc
+	c.Stop, halt = context.WithCancelCause(ctx)
+	c.Halt = func(err error) {
+		if err != nil && c.Stop.Err() == nil {
+			c.failure.CompareAndSwap(nil, &err)
+		}
+		halt(err)
+	}
 	c.Work, c.endWork = context.WithCancelCause(context.WithoutCancel(c.Stop))
 	c.Checks, endChecks = context.WithCancelCause(c.Work)
 	c.disarm = context.AfterFunc(c.Stop, func() {

@@ -67,3 +67,23 @@ func TestARunThatHasEndedHasNoPhases(t *testing.T) {
 		}
 	})
 }
+
+func TestAStopIsNoFailureOfTheRunWhateverItsCause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		late := errors.New("no database")
+		ctx, stop := context.WithCancelCause(t.Context())
+		stopped, failed := New(ctx, grace), New(t.Context(), grace)
+		failed.Halt(context.DeadlineExceeded)
+		stop(errors.New("a new version"))
+		for _, c := range []*Contexts{stopped, failed} {
+			<-c.Stop.Done()
+			c.Halt(late)
+		}
+		if stopped.Failure() != nil || !errors.Is(failed.Failure(), context.DeadlineExceeded) {
+			t.Errorf("%v and %v", stopped.Failure(), failed.Failure())
+		}
+		<-stopped.Last
+		<-failed.Last
+	})
+}
