@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -24,7 +25,7 @@ func TestEventsArePublishedInASpanWithinTheirClaim(t *testing.T) {
 	var mu sync.Mutex
 	var ended []string
 	registry := jobs.NewRegistry()
-	registry.Trace(func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
+	registry.Trace(reserved.Caller{}, func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 		path, _ := ctx.Value(within{}).(string)
 		path += "/" + name
 		return context.WithValue(ctx, within{}, path), func(err error, _ ...slog.Attr) {

@@ -229,7 +229,7 @@ func (w *writer) finish() (EnqueueCounts, error) {
 // writeChunk writes requests that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
-	err := c.row(ctx, db, pg.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,
+	err := c.row(ctx, db, pg.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced,
 		&n.PushedBack, &n.Recorded, &n.Recent)
 	return n, explain(on, err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -48,7 +49,7 @@ func (c *Client) Reschedule(ctx context.Context, tx Tx, key Key, at time.Time) (
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
 	}
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.Clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.clock()}
 	return c.slot(ctx, tx, "reschedule", key, pg.Reschedule, args)
 }
 
@@ -65,7 +66,7 @@ func (c *Client) PushBack(
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
 	}
 	_, maxMicros := on.args()
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.Clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.clock()}
 	return c.slot(ctx, tx, "push back", key, pg.PushBack, args)
 }
 
@@ -73,12 +74,14 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	if err := key.validate(); err != nil {
 		return err
 	}
-	return c.ValidateDue(at)
+	return c.validateDue(at)
 }
 
 // ValidateDue returns a FieldError for an instant that no check can be moved to: the zero time, and
 // an instant beyond the horizon.
-func (c *Client) ValidateDue(at time.Time) error {
+func (c *Client) ValidateDue(_ reserved.Caller, at time.Time) error { return c.validateDue(at) }
+
+func (c *Client) validateDue(at time.Time) error {
 	if !at.IsZero() {
 		at = c.Grid().Ceil(at)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -155,8 +156,11 @@ func (c *Client) Now() time.Time {
 	return c.setting.Now()
 }
 
-// Clock returns the instant of Config.Now as a parameter of statements. Nil asks the database.
-func (c *Client) Clock() any {
+// Clock returns the instant of Config.Now as a parameter of statements. Nil asks the database. It is for prescient's
+// packages alone.
+func (c *Client) Clock(_ reserved.Caller) any { return c.clock() }
+
+func (c *Client) clock() any {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()
 	}

@@ -122,7 +122,7 @@ type enqueuing struct {
 
 // nextSlot returns the first slot that has not begun.
 func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enqueuing, err error) {
-	err = pg.One(ctx, tx, pg.NextSlot.In(w.client.schema), []any{w.client.Clock()}, &next, &who.by, &who.app,
+	err = pg.One(ctx, tx, pg.NextSlot.In(w.client.schema), []any{w.client.clock()}, &next, &who.by, &who.app,
 		&who.actor, &who.traceparent)
 	return next, who, err
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
-// Definition is a registered job with its options. Packages that run jobs read it, and a test may
-// call its function. It must not be changed.
+// Definition is a registered job with its options. It must not be changed.
 type Definition struct {
 	Name string
 	// Group is the family of a job whose rows are checked by group; see the function Group.
@@ -69,7 +68,7 @@ func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
 // Call calls the job's function inside its middleware: with one row, unless it is Batched, and with
 // a transaction if it is InTx. It returns a result for each row, or an error, which belongs to
 // every row. The function may change the slice of rows.
-func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+func (d *Definition) Call(_ reserved.Caller, ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
 	results, err := d.within(ctx, d.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
 		return nil, wrongCount(len(results), len(rows))
@@ -170,14 +169,14 @@ func (r *Registry) Clone() *Registry {
 
 // OnRule makes the registry know the rules of the database; package rule calls it. A run calls add
 // for each of them with a copy of the registry. Call OnRule before a run uses the registry.
-func (r *Registry) OnRule(add func(r *Registry, name string)) { r.addRule = add }
+func (r *Registry) OnRule(_ reserved.Caller, add func(r *Registry, name string)) { r.addRule = add }
 
 // KnowsRules reports whether OnRule was called.
-func (r *Registry) KnowsRules() bool { return r.addRule != nil }
+func (r *Registry) KnowsRules(_ reserved.Caller) bool { return r.addRule != nil }
 
 // WithRules returns a registry with the jobs of rules besides its own. The original stays as it is.
 // A name that is registered keeps its job.
-func (r *Registry) WithRules(names []string) *Registry {
+func (r *Registry) WithRules(_ reserved.Caller, names []string) *Registry {
 	if r.addRule == nil || len(names) == 0 {
 		return r
 	}
@@ -203,6 +202,7 @@ type startSpan = func(ctx context.Context, name string, attrs ...slog.Attr) (con
 // while it reads, checks and records them; and "publish", of events. A call of a function is within its claim, and what
 // it publishes is within the call.
 func (r *Registry) Trace(
+	_ reserved.Caller,
 	start func(ctx context.Context, name string, attrs ...slog.Attr) (
 		context.Context, func(err error, attrs ...slog.Attr)),
 ) {
@@ -211,7 +211,7 @@ func (r *Registry) Trace(
 
 // StartSpan begins a span, if Trace was called.
 func (r *Registry) StartSpan(
-	ctx context.Context, name string, attrs ...slog.Attr,
+	_ reserved.Caller, ctx context.Context, name string, attrs ...slog.Attr,
 ) (context.Context, func(err error, attrs ...slog.Attr)) {
 	if r.start != nil {
 		return r.start(ctx, name, attrs...)

@@ -161,7 +161,7 @@ func (c *Client) write(ctx context.Context, db DB, r Request, on OnConflict) (e 
 	policy, maxMicros := on.args()
 	args := []any{
 		r.JobExec, r.EntityName, r.EntityKey, r.checkAt(), nullable(string(r.Payload)), r.item(),
-		nullable(r.GroupKey), policy, maxMicros, c.Clock(), r.within(), seconds(r.UnlessEndedWithin),
+		nullable(r.GroupKey), policy, maxMicros, c.clock(), r.within(), seconds(r.UnlessEndedWithin),
 	}
 	err = c.row(ctx, db, pg.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	e.Slot = e.Slot.UTC()

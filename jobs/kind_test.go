@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -41,7 +42,7 @@ func call(t *testing.T, register func(r *jobs.Registry), payload string) (jobs.R
 	register(registry)
 	d, _ := registry.Lookup("cart.abandoned")
 	job := jobs.FutureJob{JobExec: d.Name, EntityName: "cart", EntityKey: "7", Payload: json.RawMessage(payload)}
-	results, err := d.Call(t.Context(), new(sqlx.Tx), []jobs.FutureJob{job})
+	results, err := d.Call(reserved.Caller{}, t.Context(), new(sqlx.Tx), []jobs.FutureJob{job})
 	if err != nil {
 		return jobs.Result{}, err
 	}
@@ -217,7 +218,7 @@ func TestAPayloadThatCannotBeDecodedIsAnErrorOfItsRowAlone(t *testing.T) {
 	for _, payload := range []string{`{"cents": 1}`, `{"cents": "2"}`, `{"cents": 3}`} {
 		rows = append(rows, jobs.FutureJob{JobExec: d.Name, EntityName: "cart", EntityKey: "7", Payload: json.RawMessage(payload)})
 	}
-	results, err := d.Call(t.Context(), nil, rows)
+	results, err := d.Call(reserved.Caller{}, t.Context(), nil, rows)
 	if err != nil || !results[0].Next.Equal(slot(1)) || results[1].Err == nil || !results[2].Next.Equal(slot(3)) {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -250,7 +251,7 @@ func TestEachRowOfAGroupIsDecodedAndEncodedByItsOwnKind(t *testing.T) {
 	}
 	for d := range registry.All() { // a run calls the function of the first row's job
 		var got []string
-		results, err := d.Call(t.Context(), nil, rows)
+		results, err := d.Call(reserved.Caller{}, t.Context(), nil, rows)
 		for _, result := range results {
 			err = errors.Join(err, result.Err)
 			got = append(got, string(result.Payload))
@@ -274,7 +275,7 @@ func TestATransactionHasTheTypeThatTheFunctionTakes(t *testing.T) {
 		return make([]jobs.Result, len(batch)), missing(tx == nil)
 	}))
 	for d := range registry.All() {
-		if _, err := d.Call(t.Context(), &sqlx.Tx{Tx: &sql.Tx{}}, []jobs.FutureJob{{JobExec: d.Name}}); err != nil {
+		if _, err := d.Call(reserved.Caller{}, t.Context(), &sqlx.Tx{Tx: &sql.Tx{}}, []jobs.FutureJob{{JobExec: d.Name}}); err != nil {
 			t.Errorf("%s: %v", d.Name, err)
 		}
 	}

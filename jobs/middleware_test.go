@@ -15,6 +15,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -76,7 +77,7 @@ func TestMiddlewareIsAroundEveryShapeAndTheFirstIsTheOutermost(t *testing.T) {
 	} {
 		log = nil
 		d, _ := r.Lookup(name)
-		_, err := d.Call(t.Context(), nil, test.rows)
+		_, err := d.Call(reserved.Caller{}, t.Context(), nil, test.rows)
 		want := []string{
 			fmt.Sprintf("outer: %d of %s", len(test.rows), name), fmt.Sprintf("inner: %d of %s", len(test.rows), name),
 			"function: 1 after [outer inner]", "inner: " + test.result, "outer: " + test.result,
@@ -106,11 +107,11 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 		return nil, answer
 	})
 	d, _ := r.Lookup("job")
-	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); !errors.Is(err, errClosed) {
+	if _, err := d.Call(reserved.Caller{}, t.Context(), nil, []jobs.FutureJob{row("1")}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	answer = nil
-	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); err == nil {
+	if _, err := d.Call(reserved.Caller{}, t.Context(), nil, []jobs.FutureJob{row("1")}); err == nil {
 		t.Error("no results for a row are no error")
 	}
 }
@@ -130,7 +131,7 @@ func TestAPanicPassesThroughMiddleware(t *testing.T) {
 		}
 	}()
 	d, _ := r.Lookup("job")
-	_, _ = d.Call(t.Context(), nil, []jobs.FutureJob{row("1")})
+	_, _ = d.Call(reserved.Caller{}, t.Context(), nil, []jobs.FutureJob{row("1")})
 }
 
 func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
@@ -150,7 +151,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 	}{{r, "job", "original"}, {clone, "job", "clone"}, {clone, "later", "clone"}} {
 		log = nil
 		d, _ := test.registry.Lookup(test.job)
-		if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); err != nil {
+		if _, err := d.Call(reserved.Caller{}, t.Context(), nil, []jobs.FutureJob{row("1")}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"both: 1 of " + test.job, test.want + ": 1 of " + test.job}; !slices.Equal(log[:2], want) {

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/tx"
 )
 
@@ -120,7 +121,7 @@ func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
 
 // CalledFor returns the payload of the row of a periodic function that a call has failed for, with the instant of the
 // call. Nil: the row is of anything else, or its payload stays.
-func (d *Definition) CalledFor(job FutureJob) json.RawMessage {
+func (d *Definition) CalledFor(_ reserved.Caller, job FutureJob) json.RawMessage {
 	waited, ok := d.standsFor(&job)
 	if !ok {
 		return nil
@@ -201,7 +202,7 @@ func (j *FutureJob) wasCalled() bool { return j.CheckCount+j.ErrorCount > 0 }
 // check that has ended the row. ok is false if the row is of anything else, or if there is no instant
 // any more.
 func (d *Definition) Following(
-	job FutureJob, outcome Outcome, now time.Time,
+	_ reserved.Caller, job FutureJob, outcome Outcome, now time.Time,
 ) (next Request, failed string, ok bool) {
 	at, ok := d.standsFor(&job)
 	if !ok {
@@ -245,7 +246,7 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 // Every new slots.Runner and `migrate up` call it. It is idempotent, and any number of processes
 // may call it concurrently. Of binaries with different crontabs the one that called it last
 // decides.
-func (c *Client) EnqueuePeriodic(ctx context.Context, db DB, r *Registry) error {
+func (c *Client) EnqueuePeriodic(_ reserved.Caller, ctx context.Context, db DB, r *Registry) error {
 	stale, err := c.stalePeriodic(ctx, db, r)
 	if err == nil && len(stale) > 0 {
 		err = tx.In(ctx, db, func(db tx.DB) error { return c.renewPeriodic(ctx, db, r) })
@@ -277,7 +278,7 @@ func (c *Client) renewPeriodic(ctx context.Context, db DB, r *Registry) error {
 }
 
 // HasPeriodic reports whether the registry has a periodic function.
-func (r *Registry) HasPeriodic() bool {
+func (r *Registry) HasPeriodic(_ reserved.Caller) bool {
 	for d := range r.All() {
 		if d.Crontab != "" {
 			return true
@@ -289,10 +290,10 @@ func (r *Registry) HasPeriodic() bool {
 // stalePeriodic returns the periodic functions without a row, or with one that has not begun and
 // waits by another crontab.
 func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale []*Definition, err error) {
-	if !r.HasPeriodic() {
+	if !r.HasPeriodic(reserved.Caller{}) {
 		return nil, nil
 	}
-	list, err := periodic.Rows(ctx, db, c.schema, c.Clock())
+	list, err := periodic.Rows(ctx, db, c.schema, c.clock())
 	if err != nil {
 		return nil, err
 	}

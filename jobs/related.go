@@ -43,7 +43,7 @@ func (c *Client) End(ctx context.Context, tx Tx, outcome Outcome, rows ...Future
 	}
 	var n int64
 	if err := c.row(ctx, tx, pg.JobEnd,
-		[]any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.Clock()}, &n); err != nil {
+		[]any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.clock()}, &n); err != nil {
 		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}
 	return n, nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/defaults"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -218,7 +219,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 	}
 	numbers := map[string]int64{}
 	var m pg.Message
-	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules()}
+	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules(reserved.Caller{})}
 	m.Add(pg.JobRegister.In(r.server.Schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
@@ -235,7 +236,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 				"a job has no number, because another job has it: no row of it is checked. Give it another name", "job_exec", name)
 		}
 	}
-	r.cfg.Registry = r.cfg.Registry.WithRules(slices.Sorted(maps.Keys(numbers)))
+	r.cfg.Registry = r.cfg.Registry.WithRules(reserved.Caller{}, slices.Sorted(maps.Keys(numbers)))
 	r.jobs = make(map[int64]*jobs.Definition, len(numbers))
 	for name, number := range numbers {
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
@@ -258,12 +259,12 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 
 // enqueuePeriodic makes the rows of periodic functions. It only warns: a later run makes them.
 func (r *Runner) enqueuePeriodic(ctx context.Context) {
-	if !r.cfg.Registry.HasPeriodic() {
+	if !r.cfg.Registry.HasPeriodic(reserved.Caller{}) {
 		return
 	}
 	client, err := jobs.NewClient(ctx, r.cfg.DB, jobs.Config{Schema: r.cfg.Schema, Now: r.cfg.Now})
 	if err == nil {
-		err = client.EnqueuePeriodic(ctx, r.cfg.DB, r.cfg.Registry)
+		err = client.EnqueuePeriodic(reserved.Caller{}, ctx, r.cfg.DB, r.cfg.Registry)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.WarnContext(ctx, "periodic functions may have no row until the next run", "error", err)

@@ -108,9 +108,9 @@
 //	unit        elapsed, row, internal/guard, internal/leave, jobs
 //	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, internal/reserved, jobs,
 //	            internal/pg, sql
-//	txn         claim, db, elapsed, permit, phase, record, row, unit, jobs, internal/pg
+//	txn         claim, db, elapsed, permit, phase, record, row, unit, jobs, internal/pg, internal/reserved
 //	lane        permit, phase, row, unit, jobs
-//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, internal/pg
+//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, internal/pg, internal/reserved
 //
 // Package internal/shape tests the sizes of structs and types, and this table.
 package slots

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -16,7 +17,7 @@ import (
 
 // rules makes the registry of a world know rules, whose checks end their rows.
 func (w *world) rules() {
-	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(finish)) })
+	w.registry.OnRule(reserved.Caller{}, func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(finish)) })
 }
 
 func finish(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
@@ -48,7 +49,7 @@ func TestARunKnowsTheRulesThatWereAppliedBeforeItsSlot(t *testing.T) {
 	if err != nil || len(caught.Results) != 1 || caught.Results[0].Finished != 1 {
 		t.Errorf("%+v, %v, want one row finished", caught, err)
 	}
-	if jobs.NewRegistry().KnowsRules() {
+	if jobs.NewRegistry().KnowsRules(reserved.Caller{}) {
 		t.Error("a registry knows rules that nobody made it know")
 	}
 }
@@ -66,7 +67,7 @@ func TestARunLeavesTheRowsOfRulesIfItsRegistryKnowsNone(t *testing.T) {
 func TestAJobOfTheBinaryIsNotReplacedByARuleOfItsName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.OnRule(func(*jobs.Registry, string) { t.Error("the rule took the name") })
+	w.registry.OnRule(reserved.Caller{}, func(*jobs.Registry, string) { t.Error("the rule took the name") })
 	w.registry.Register("late", jobs.Row(finish))
 	w.apply("late")
 	w.enqueue("late", slot(1), 1)
@@ -129,7 +130,7 @@ func TestARunThatIsStoppedWhileItLooksForRulesSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	// The stop may come too late for the statement. A slot without rows is done then.
-	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(untilStopped)) })
+	w.registry.OnRule(reserved.Caller{}, func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(untilStopped)) })
 	w.enqueue("late", slot(1), 1)
 	w.apply("late")
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -62,7 +63,7 @@ func (r *Runner) again(ctx context.Context) (*Runner, error) {
 		fresh.setting, err = pgsql.ReadSetting(ctx, r.cfg.DB, r.server.Schema)
 		return err
 	})
-	if err == nil && r.cfg.Registry.KnowsRules() {
+	if err == nil && r.cfg.Registry.KnowsRules(reserved.Caller{}) {
 		err = fresh.register(ctx, db.Retryable)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -102,7 +103,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		defer sel.letNext()
 	}
 	started := elapsed.Now()
-	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
+	ctx, end := r.cfg.Registry.StartSpan(reserved.Caller{}, ctx, "run",
 		slog.Time("slot", slot), slog.String("kind", string(sel.kind)), slog.String("runner", r.cfg.Name))
 	n := newRun(ctx, r, slot, sel)
 	result, err := n.do()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
@@ -49,7 +50,7 @@ func (r *run) newWork(lanes ...*lane.Lane) *work {
 func (w *work) start(c *claim.Claim) {
 	r := w.run
 	w.Claim = c
-	ctx, end := r.cfg.Registry.StartSpan(r.ctx.Checks, "claim",
+	ctx, end := r.cfg.Registry.StartSpan(reserved.Caller{}, r.ctx.Checks, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", w.Token),
 		slog.Any("jobs", r.session.Jobs.Names(w.Jobs)), slog.Int64("rows", w.Rows))
 	w.Begin(ctx, w.needs()...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/sql/statements"
@@ -124,7 +125,7 @@ func everyText(t *testing.T) map[string]string {
 		texts[file] = bodies.ReplaceAllString(pg.NewStatement(statements.Expand(string(text))).In(pgsql.DefaultSchema), "''")
 	}
 	var script strings.Builder
-	if err := pgsql.PrintMigrations(&script, ""); err != nil {
+	if err := pgsql.PrintMigrations(reserved.Caller{}, &script, ""); err != nil {
 		t.Fatal(err)
 	}
 	texts["migrate print"] = bodies.ReplaceAllString(script.String(), "''")

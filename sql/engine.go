@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 )
 
 // EngineError reports a server that speaks PostgreSQL's protocol but whose engine lacks what the
@@ -34,7 +35,7 @@ func (e *EngineError) Error() string { return e.What() + "; " + e.Remedy() }
 
 // RefuseEngine returns an EngineError if the server's engine is known not to keep the promises. It
 // needs no schema, and works on a hot standby.
-func RefuseEngine(ctx context.Context, db Pool) error {
+func RefuseEngine(_ reserved.Caller, ctx context.Context, db Pool) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		for _, ask := range engineSays {
 			var says string

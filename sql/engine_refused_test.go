@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -34,7 +35,7 @@ func TestARefusedEngineGetsNoSchemaAndIsNotUsed(t *testing.T) {
 			}
 			exec(t, db, "create schema engine; "+sign)
 			strange := open(t, url, pgsql.Param("search_path", "engine, pg_catalog"))
-			isRefused(t, name, pgsql.RefuseEngine(t.Context(), strange))
+			isRefused(t, name, pgsql.RefuseEngine(reserved.Caller{}, t.Context(), strange))
 			_, err := pgsql.ReadSetting(t.Context(), strange, "")
 			isRefused(t, name, err)
 			isRefused(t, name, pgsql.Migrate(t.Context(), strange, "checks"))
@@ -66,7 +67,7 @@ func TestAServerThatOnlyLooksLikeARefusedEngineIsAccepted(t *testing.T) {
 			}
 			return pg.One(t.Context(), tx, pg.EngineSigns.In(pgsql.DefaultSchema), nil, new(string))
 		})
-		if err = errors.Join(err, pgsql.RefuseEngine(t.Context(), db)); err != nil {
+		if err = errors.Join(err, pgsql.RefuseEngine(reserved.Caller{}, t.Context(), db)); err != nil {
 			t.Errorf("role %q: %v", role, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -65,7 +66,7 @@ var ErrOldServer = errors.New("prescient needs PostgreSQL 15 or newer")
 // The lock belongs to the session, so connect to PostgreSQL itself and not through a pooler in
 // transaction mode.
 func Migrate(ctx context.Context, db Pool, schema Schema) error {
-	if err := RefuseEngine(ctx, db); err != nil {
+	if err := RefuseEngine(reserved.Caller{}, ctx, db); err != nil {
 		return err
 	}
 	if err := createSchema(ctx, db, schema); err != nil {
@@ -229,7 +230,7 @@ func replaceFunctions(ctx context.Context, db Pool, schema Schema) (replaced boo
 // drops the schema too if nothing else is in it. Returns ErrNewer for a schema of newer code,
 // because only that code knows what to drop, and ErrLocked if a table stays locked for some seconds.
 // Idempotent.
-func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
+func MigrateDown(_ reserved.Caller, ctx context.Context, db Pool, schema Schema) error {
 	if err := refuseNewer(ctx, db, schema); err != nil {
 		return err
 	}
@@ -252,7 +253,7 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 
 // refuseNewer returns ErrNewer for a schema with steps that this code does not have.
 func refuseNewer(ctx context.Context, db Pool, schema Schema) error {
-	steps, err := Migrations(ctx, db, schema)
+	steps, err := Migrations(reserved.Caller{}, ctx, db, schema)
 	if err != nil || len(steps) == 0 {
 		return err
 	}
@@ -264,7 +265,7 @@ func refuseNewer(ctx context.Context, db Pool, schema Schema) error {
 
 // Migrations lists every step, oldest first, and whether the database has it. Steps of newer code
 // are included. Unlike Migrate it writes nothing, so a schema that does not exist has none.
-func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error) {
+func Migrations(_ reserved.Caller, ctx context.Context, db Pool, schema Schema) ([]Migration, error) {
 	type version struct {
 		number int64
 		at     time.Time
@@ -310,7 +311,7 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 
 // PrintMigrations writes the whole schema as one script for psql, which a DBA may review and run. A
 // database that the script made counts as migrated.
-func PrintMigrations(w io.Writer, schema Schema) error {
+func PrintMigrations(_ reserved.Caller, w io.Writer, schema Schema) error {
 	var script strings.Builder
 	table := versionTable(schema)
 	fmt.Fprintf(&script, "begin;\n\ncreate schema if not exists %s;\n\n", pq.QuoteIdentifier(schema.String()))

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -33,7 +34,7 @@ func TestTheSchemaGoesDownAndLeavesNothing(t *testing.T) {
 			exec(t, db, "select "+schema.String()+".enqueue('remind', 'order', '1', check_at => clock_timestamp(), on_conflict => 'replace')")
 			exec(t, db, "select "+schema.String()+".make_history_month('2031-01-01')")
 			for range 2 {
-				if err := pgsql.MigrateDown(t.Context(), db, schema); err != nil {
+				if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, schema); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(before, databaseObjects(t, db)); diff != "" {
@@ -74,14 +75,14 @@ func TestMigrateDownKeepsTheObjectsOfAnApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, db, "create view public.runs as select slot from public.slot_run")
-	if err := pgsql.MigrateDown(t.Context(), db, "public"); err == nil || !strings.Contains(err.Error(), "view runs depends on") {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, "public"); err == nil || !strings.Contains(err.Error(), "view runs depends on") {
 		t.Errorf("a view of the application depends on a table: %v", err)
 	}
 	if n := get[int](t, db, "select count(*) from public.setting"); n != 1 {
 		t.Error("something was dropped all the same")
 	}
 	exec(t, db, "drop view public.runs")
-	if err := pgsql.MigrateDown(t.Context(), db, "public"); err != nil {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, "public"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, databaseObjects(t, db)); diff != "" {
@@ -92,7 +93,7 @@ func TestMigrateDownKeepsTheObjectsOfAnApplication(t *testing.T) {
 func TestTheListsOfObjectsAreThoseOfTheCatalog(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	tables, types, routines := pgsql.Objects()
+	tables, types, routines := pgsql.Objects(reserved.Caller{})
 	for _, kind := range []struct {
 		name   string
 		listed []string
@@ -131,7 +132,7 @@ func TestMigrateReplacesFunctionsOfOtherCode(t *testing.T) {
 		drop function prescient.why`)
 	exec(t, db, "update prescient.setting set functions = 'older'")
 	step := func() pgsql.Migration {
-		steps, err := pgsql.Migrations(t.Context(), db, "")
+		steps, err := pgsql.Migrations(reserved.Caller{}, t.Context(), db, "")
 		if err != nil || steps[len(steps)-1].Name != pgsql.FunctionsStep {
 			t.Fatalf("%+v, %v", steps, err)
 		}
@@ -162,7 +163,7 @@ func TestThePrintedScriptMakesTheSameSchemaAsMigrate(t *testing.T) {
 				t.Fatal(err)
 			}
 			var script strings.Builder
-			if err := pgsql.PrintMigrations(&script, schema); err != nil {
+			if err := pgsql.PrintMigrations(reserved.Caller{}, &script, schema); err != nil {
 				t.Fatal(err)
 			}
 			exec(t, printed, script.String())
@@ -177,7 +178,7 @@ func TestThePrintedScriptMakesTheSameSchemaAsMigrate(t *testing.T) {
 			if diff := cmp.Diff(want, dump(t, printed, schema.String())); diff != "" {
 				t.Errorf("Migrate changed it:\n%s", diff)
 			}
-			if err := pgsql.MigrateDown(t.Context(), printed, schema); err != nil {
+			if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), printed, schema); err != nil {
 				t.Errorf("take down what was printed: %v", err)
 			}
 		})
@@ -189,7 +190,7 @@ func TestTheScriptRunsOnceOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgtest.Empty(t))
 	var script strings.Builder
-	if err := pgsql.PrintMigrations(&script, ""); err != nil {
+	if err := pgsql.PrintMigrations(reserved.Caller{}, &script, ""); err != nil {
 		t.Fatal(err)
 	}
 	half := strings.Replace(script.String(), "create table prescient.slot_claim", "create nonsense", 1)
@@ -276,7 +277,7 @@ func TestMigrateLeavesASchemaOfNewerCodeUnchanged(t *testing.T) {
 	want := dump(t, db, "prescient")
 	for name, err := range map[string]error{
 		"up":   pgsql.Migrate(t.Context(), db, ""),
-		"down": pgsql.MigrateDown(t.Context(), db, ""),
+		"down": pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, ""),
 	} {
 		if !errors.Is(err, pgsql.ErrNewer) || !strings.Contains(err.Error(), strconv.Itoa(pgsql.SchemaVersion+1)) {
 			t.Errorf("%s: %v, want ErrNewer with the version", name, err)
@@ -285,7 +286,7 @@ func TestMigrateLeavesASchemaOfNewerCodeUnchanged(t *testing.T) {
 	if diff := cmp.Diff(want, dump(t, db, "prescient")); diff != "" {
 		t.Errorf("changed:\n%s", diff)
 	}
-	steps, err := pgsql.Migrations(t.Context(), db, "")
+	steps, err := pgsql.Migrations(reserved.Caller{}, t.Context(), db, "")
 	if last := steps[len(steps)-1]; err != nil || last.Version != pgsql.SchemaVersion+1 || last.Name != "" || !last.Applied {
 		t.Errorf("the last step: %+v, %v", last, err)
 	}
@@ -313,7 +314,7 @@ func TestMigrationsTellsWhenInEveryTimeZoneOfTheSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			db := open(t, url, pgsql.Param("timezone", "Pacific/Honolulu")) // another one than that of the migration
-			steps, err := pgsql.Migrations(t.Context(), db, "")
+			steps, err := pgsql.Migrations(reserved.Caller{}, t.Context(), db, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +340,7 @@ func TestADatabaseOfAnotherEncodingIsRefusedBeforeAnythingIsMade(t *testing.T) {
 				t.Errorf("Migrate: %v", err)
 			}
 			var script strings.Builder
-			if err := pgsql.PrintMigrations(&script, ""); err != nil {
+			if err := pgsql.PrintMigrations(reserved.Caller{}, &script, ""); err != nil {
 				t.Fatal(err)
 			}
 			if e := refused(t, db, pqerror.FeatureNotSupported, script.String()); !strings.Contains(e.Message, encoding) || !strings.Contains(e.Hint, "create database") {
@@ -376,7 +377,7 @@ func encoded(t *testing.T, encoding string) string {
 // applied counts the steps that a database has.
 func applied(t *testing.T, db *sqlx.DB, schema pgsql.Schema) int {
 	t.Helper()
-	steps, err := pgsql.Migrations(t.Context(), db, schema)
+	steps, err := pgsql.Migrations(reserved.Caller{}, t.Context(), db, schema)
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("%d migrations, %v", len(steps), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 )
 
 // versionTableName is the table that records which migrations were applied.
@@ -18,7 +19,7 @@ const versionTableName = "schema_migration"
 // Objects lists the tables by name, without the monthly partitions of future_job_history, the domains and composite
 // types, and the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)". An
 // application may have objects of its own in the schema, also functions of the same names.
-func Objects() (tableNames, typeNames, routineHeads []string) {
+func Objects(_ reserved.Caller) (tableNames, typeNames, routineHeads []string) {
 	o := objects()
 	return slices.Clone(o.tables), slices.Clone(o.types), slices.Clone(o.routines)
 }
@@ -90,7 +91,7 @@ func dropScript(schema Schema) string {
 	// The triggers of rules go with their functions. Their tables belong to applications, whose sessions must
 	// not wait long behind these locks.
 	fmt.Fprintf(&script, "%s;\ndrop schema if exists %s cascade;\n", waitBriefly, pg.Rules.In(schema))
-	tables, types, routines := Objects()
+	tables, types, routines := Objects(reserved.Caller{})
 	drop("routine", routines)
 	drop("table", tables)
 	drop("type", types)

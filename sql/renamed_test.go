@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -17,7 +18,7 @@ func TestMigrateRepairsTheFunctionsOfASchemaThatWasRenamed(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, "select prescient.enqueue('remind', 'order', '1', check_at => '2030-03-01')")
 	exec(t, db, "alter schema prescient rename to checks")
-	steps, err := pgsql.Migrations(t.Context(), db, "checks")
+	steps, err := pgsql.Migrations(reserved.Caller{}, t.Context(), db, "checks")
 	if err != nil || !slices.ContainsFunc(steps, func(m pgsql.Migration) bool { return m.Name == pgsql.FunctionsStep && !m.Applied }) {
 		t.Errorf("before: %+v, %v", steps, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 )
 
 //go:embed roles.sql
@@ -64,7 +65,7 @@ func explainRole(err error) error {
 
 // PrintRoles writes the work of MakeRoles as a script for psql, which an administrator may review
 // and run.
-func PrintRoles(w io.Writer, schema Schema) error {
+func PrintRoles(_ reserved.Caller, w io.Writer, schema Schema) error {
 	script, err := rolesScript(schema)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func rolesScript(schema Schema) (string, error) {
 			maxRoleSchema)
 	}
 	script := strings.ReplaceAll(roles, string(DefaultSchema), schema.String())
-	tables, types, routines := Objects()
+	tables, types, routines := Objects(reserved.Caller{})
 	return strings.NewReplacer(
 		"{briefly}", waitBriefly,
 		"{tables}", literals(schema, tables),
@@ -131,7 +132,7 @@ var ErrDropRole = errors.New("the role cannot be dropped")
 // in this database or another. Returns the roles that it dropped. Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
-func DropRoles(ctx context.Context, db Pool, schema Schema) (dropped []string, err error) {
+func DropRoles(_ reserved.Caller, ctx context.Context, db Pool, schema Schema) (dropped []string, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		dropped = nil
 		for _, role := range []pg.Role{pg.Operator, pg.Owner, pg.Runner, pg.Rules, pg.Reader, pg.App} {

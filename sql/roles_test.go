@@ -18,6 +18,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/sql/statements"
@@ -781,7 +782,7 @@ func TestThePrintedRolesAreThoseThatAreMade(t *testing.T) {
 	want := get[string](t, db, granted)
 	exec(t, db, "revoke all on all functions in schema printed_roles from printed_roles_app")
 	var script strings.Builder
-	if err := pgsql.PrintRoles(&script, schema); err != nil {
+	if err := pgsql.PrintRoles(reserved.Caller{}, &script, schema); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, script.String())
@@ -871,7 +872,7 @@ func TestRolesTakeNothingFromAnApplicationThatSharesTheSchema(t *testing.T) {
 		}
 	}
 	exec(t, db, "set role public_runner; select public.make_history_month('2033-01-01'); reset role")
-	if err := pgsql.MigrateDown(t.Context(), db, "public"); err != nil {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, "public"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, without(list(t, db, rightsOf))); diff != "" {
@@ -1015,12 +1016,12 @@ func TestRolesAreDroppedUnlessOneIsStillInUse(t *testing.T) {
 	db := withRoles(t, schema)
 	pgtest.DropRoles(t, db, schema)
 	exec(t, db, "create table goes_down.orders (id integer); alter table goes_down.orders owner to goes_down_owner; grant goes_down_app to goes_down_nobody")
-	if err := pgsql.MigrateDown(t.Context(), db, schema); err != nil {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), db, schema); err != nil {
 		t.Fatal(err)
 	}
 	const there = "select rolname from pg_roles where rolname ~ '^goes_down_' order by 1"
 	before := list(t, db, there)
-	_, err := pgsql.DropRoles(t.Context(), db, schema)
+	_, err := pgsql.DropRoles(reserved.Caller{}, t.Context(), db, schema)
 	if !errors.Is(err, pgsql.ErrDropRole) || !strings.Contains(err.Error(), "owner of table goes_down.orders") {
 		t.Error(err)
 	}
@@ -1029,7 +1030,7 @@ func TestRolesAreDroppedUnlessOneIsStillInUse(t *testing.T) {
 	}
 	exec(t, db, "alter table goes_down.orders owner to current_user; alter schema goes_down owner to current_user")
 	for _, want := range []int{len(before) - 1, 0} { // idempotent
-		if dropped, err := pgsql.DropRoles(t.Context(), db, schema); err != nil || len(dropped) != want {
+		if dropped, err := pgsql.DropRoles(reserved.Caller{}, t.Context(), db, schema); err != nil || len(dropped) != want {
 			t.Fatalf("%q dropped, %v: want %d", dropped, err, want)
 		}
 	}

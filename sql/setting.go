@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -51,7 +52,7 @@ func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 
 // ReadSettingToWrite is ReadSetting for a process that writes. Returns ErrReadOnly if the server is a
 // hot standby. The pool does not use its connection to that server again.
-func ReadSettingToWrite(ctx context.Context, db Pool, schema Schema) (Setting, error) {
+func ReadSettingToWrite(_ reserved.Caller, ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	return readSetting(ctx, db, schema, func(m *pg.Message, ctx context.Context, db *sqlx.DB) error {
 		return m.Commit(ctx, db, "set local jit = off")
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -121,7 +122,7 @@ func TestAPoolDialsAgainIfItsServerHasBecomeAStandby(t *testing.T) {
 			defer tx.End()
 			return m.Send(t.Context(), tx)
 		},
-		"setting": func() error { _, err := pgsql.ReadSettingToWrite(t.Context(), db, ""); return err },
+		"setting": func() error { _, err := pgsql.ReadSettingToWrite(reserved.Caller{}, t.Context(), db, ""); return err },
 	} {
 		before := get[int](t, db, session)
 		if err := try(); !pg.IsTransient(err) {

@@ -48,13 +48,6 @@ func InTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return pg.InTx(ctx, db, fn)
 }
 
-// SerializableTx is InTx for a function that reads, decides and then writes. fn sees one snapshot.
-// It runs again if another transaction changed a row that it changes, or if another SerializableTx
-// wrote what it read.
-func SerializableTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
-	return pg.SerializableTx(ctx, db, fn)
-}
-
 // ReadTx is InTx for a function that only reads, on a hot standby too.
 func ReadTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return pg.ReadTx(ctx, db, fn)

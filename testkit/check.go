@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -104,7 +105,7 @@ func call(t testing.TB, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), def.Timeout)
 	defer cancel()
-	results, err := def.Call(ctx, tx, slices.Clone(rows))
+	results, err := def.Call(reserved.Caller{}, ctx, tx, slices.Clone(rows))
 	succeeded := func(r jobs.Result) bool { return r.Err == nil }
 	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && slices.ContainsFunc(results, succeeded) {
 		t.Fatalf("the check of job %s went on after its timeout of %s and returned no error: "+

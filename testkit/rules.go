@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -54,7 +55,7 @@ func (k *Kit) Rules(path string) {
 // already.
 func (k *Kit) learnRules(schema pgsql.Schema) {
 	k.t.Helper()
-	if k.registry.KnowsRules() {
+	if k.registry.KnowsRules(reserved.Caller{}) {
 		return
 	}
 	k.must(rule.Register(k.registry, rule.CheckConfig{

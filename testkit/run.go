@@ -3,6 +3,7 @@ package testkit
 import (
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -31,7 +32,7 @@ func (k *Kit) Run(slot time.Time) slots.Result {
 // Runner of its own, which makes them.
 func (k *Kit) enqueuePeriodic() {
 	k.t.Helper()
-	k.must(k.Client.EnqueuePeriodic(k.t.Context(), k.DB, k.registry))
+	k.must(k.Client.EnqueuePeriodic(reserved.Caller{}, k.t.Context(), k.DB, k.registry))
 }
 
 // RunUntil moves time to an instant and runs each slot as it begins, including that of the instant.

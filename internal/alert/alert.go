@@ -22,6 +22,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -79,7 +80,7 @@ func Tell(ctx context.Context, c Config) error {
 		if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(c.Schema)); err != nil {
 			return err
 		}
-		report, err = health.Check(ctx, l.In(tx), time.Time{}, health.Thresholds{}, c.Knows)
+		report, err = health.Check(ctx, l.In(reserved.Caller{}, tx), time.Time{}, health.Thresholds{}, c.Knows)
 		return err
 	})
 	if err != nil {

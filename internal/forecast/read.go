@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -84,7 +85,7 @@ func (r *reader) readOverdue(ctx context.Context, tx *sqlx.Tx) error {
 	if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(r.schema)); err != nil {
 		return err
 	}
-	state, err := health.Read(ctx, r.ledger.In(tx), time.Time{})
+	state, err := health.Read(ctx, r.ledger.In(reserved.Caller{}, tx), time.Time{})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -31,7 +32,7 @@ type timeline struct {
 // readSchedules reads a sample of the schedules, and returns what they bring to each slot. If lead
 // is not negative, it leaves out schedules that were unknown that long before their slot.
 func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Duration) (map[int64]coming, error) {
-	list, share, err := schedule.Sample(ctx, tx, r.schema)
+	list, share, err := schedule.Sample(reserved.Caller{}, ctx, tx, r.schema)
 	if err != nil || share == 0 {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 		case lead < 0 && s.State == schedule.Ended, s.State == schedule.Ended && s.Last.IsZero():
 			continue
 		case lead < 0:
-			s.Spec = s.Remaining(r.to)
+			s.Spec = s.Remaining(reserved.Caller{}, r.to)
 		case s.State == schedule.Ended: // it published in slots of the past, up to its last instant
 			s.End = s.Last.Add(time.Second)
 		}
@@ -54,7 +55,7 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) {
 			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
 		}
-		key := key{Timeline: s.Timeline()}
+		key := key{Timeline: s.Timeline(reserved.Caller{})}
 		if lead >= 0 {
 			key.since = r.grid.Ceil(s.UpdatedAt.Add(lead))
 		}
@@ -83,7 +84,7 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 // addTimeline adds the slots of a timeline, from the one that has begun on, and returns how many.
 // It adds none if this binary cannot read the timeline.
 func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
-	slots, err := schedule.Slots(t.spec, r.grid, r.begun(), r.to)
+	slots, err := schedule.Slots(reserved.Caller{}, t.spec, r.grid, r.begun(), r.to)
 	if err != nil {
 		return 0
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -71,7 +72,7 @@ func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
 		return
 	}
 	if v.Payload == nil && (v.Outcome == jobs.OutcomeFailed || v.Move == MoveRetry) {
-		v.Payload = d.CalledFor(*job)
+		v.Payload = d.CalledFor(reserved.Caller{}, *job)
 	}
 	if v.Outcome == "" {
 		return
@@ -80,7 +81,7 @@ func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
 	if v.Payload != nil {
 		ended.Payload = v.Payload
 	}
-	next, failed, ok := d.Following(ended, v.Outcome, m.Latest())
+	next, failed, ok := d.Following(reserved.Caller{}, ended, v.Outcome, m.Latest())
 	if ok {
 		v.Enqueue, v.Failed = append(v.Enqueue, next), failed
 	}

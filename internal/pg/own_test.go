@@ -47,7 +47,7 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	if err := errors.Join(
 		pgsql.InTx(t.Context(), db, read("InTx")),
 		pgsql.ReadTx(t.Context(), db, read("ReadTx")),
-		pgsql.SerializableTx(t.Context(), db, read("SerializableTx")),
+		pg.SerializableTx(t.Context(), db, read("SerializableTx")),
 		pgsql.ReadTx(t.Context(), plain, read("ReadTx of a plain pool")),
 		add("Commit").Commit(t.Context(), db, "set local jit = off"),
 		add("Read").Read(t.Context(), db),
@@ -106,7 +106,7 @@ func TestNoSettingOfADatabaseEndsAStatementOrATransactionOfPrescient(t *testing.
 			}
 			for range 2 { // the first one of a connection finds out which settings there are
 				if err := errors.Join(
-					pgsql.InTx(t.Context(), db, lifted), pgsql.ReadTx(t.Context(), db, lifted), pgsql.SerializableTx(t.Context(), db, lifted),
+					pgsql.InTx(t.Context(), db, lifted), pgsql.ReadTx(t.Context(), db, lifted), pg.SerializableTx(t.Context(), db, lifted),
 					pgsql.InTx(t.Context(), plain, lifted), pgsql.ReadTx(t.Context(), plain, lifted),
 				); err != nil {
 					t.Error(err)

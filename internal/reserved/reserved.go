@@ -8,5 +8,8 @@ const Schedule = "schedule"
 // IsJob returns whether a name belongs to a job of prescient.
 func IsJob(name string) bool { return name == Schedule }
 
-// Caller marks a function for prescient's packages alone, because no other module can name the type.
-type Caller struct{}
+// Caller marks a function for prescient's packages alone: no other module can write a value of it.
+type Caller struct{ _ mark }
+
+// mark makes Caller differ from struct{}, whose value would be one of Caller.
+type mark struct{}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/eventtest"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -1101,7 +1102,7 @@ func TestAfterMigrateDownTheTableIsWrittenAsBefore(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.apply(unshipped)
-	if err := pgsql.MigrateDown(t.Context(), s.db, ""); err != nil {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), s.db, ""); err != nil {
 		t.Fatal(err)
 	}
 	s.exec("insert into shop.orders (id, placed_at) values (1, now())")
@@ -1334,7 +1335,7 @@ func TestMigrateDownDoesNotWaitLongForATableInUse(t *testing.T) {
 	if err := reader.QueryRow("select format('Locks are held by session %s of ', pg_backend_pid())").Scan(&holder); err != nil {
 		t.Fatal(err)
 	}
-	if err := pgsql.MigrateDown(t.Context(), s.db, ""); err == nil || !strings.Contains(err.Error(), holder) {
+	if err := pgsql.MigrateDown(reserved.Caller{}, t.Context(), s.db, ""); err == nil || !strings.Contains(err.Error(), holder) {
 		t.Errorf("error %v, want %s", err, holder)
 	}
 }

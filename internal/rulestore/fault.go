@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -90,7 +91,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
 		}
 	}
-	_, _, routines := pgsql.Objects()
+	_, _, routines := pgsql.Objects(reserved.Caller{})
 	called := pg.Overloads(routines,
 		"cancel_keys", "rule_look", "rule_mark", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
 	args := []any{

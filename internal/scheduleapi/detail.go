@@ -3,6 +3,7 @@ package scheduleapi
 import (
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -33,7 +34,7 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 	}
 	overdue, next := coming, coming // at most
 	if s.MaxRuns > 0 {
-		due, err := s.Due(g, now)
+		due, err := s.Due(reserved.Caller{}, g, now)
 		if err != nil {
 			return d, err
 		}

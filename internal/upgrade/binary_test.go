@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -142,7 +143,7 @@ func overlay(t *testing.T, dir string) string {
 			"request.within\n        )", "request.within, request.upgraded\n        )").Replace(text)
 	})
 	var drop []any
-	_, _, routines := pgsql.Objects()
+	_, _, routines := pgsql.Objects(reserved.Caller{})
 	for _, name := range []string{"claim_rows", "cancel"} {
 		drop = append(drop, "prescient."+strings.Join(pg.Overloads(routines, name), ", prescient."))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -45,10 +46,11 @@ func (c *Client) Retry(
 	if at.IsZero() {
 		at = c.jobs.Now()
 	}
-	if err := c.jobs.ValidateDue(at); err != nil {
+	if err := c.jobs.ValidateDue(reserved.Caller{}, at); err != nil {
 		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
-	if err := c.row(ctx, db, pg.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
+	args := append(f.args(), at, c.jobs.Clock(reserved.Caller{}))
+	if err := c.row(ctx, db, pg.HistoryRetry, args, &retried, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
 	return retried, waiting, nil

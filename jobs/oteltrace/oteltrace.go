@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -24,7 +25,7 @@ const scope = "github.com/prescient-go/prescient/jobs/oteltrace"
 // an earlier Use is outside the span of a check.
 func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
-	registry.Trace(t.start)
+	registry.Trace(reserved.Caller{}, t.start)
 	registry.Use(t.check)
 }
 

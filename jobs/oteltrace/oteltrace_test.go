@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/oteltrace"
 	"github.com/prescient-go/prescient/slots"
@@ -262,7 +263,7 @@ func TestAttributesAreThoseOfTheLog(t *testing.T) {
 	recorder := tracetest.NewInMemoryExporter()
 	registry := jobs.NewRegistry()
 	oteltrace.Use(registry, sdktrace.NewTracerProvider(sdktrace.WithSyncer(recorder)))
-	_, end := registry.Clone().StartSpan(t.Context(), "publish", slog.Int("events", 3), slog.Bool("yes", true))
+	_, end := registry.Clone().StartSpan(reserved.Caller{}, t.Context(), "publish", slog.Int("events", 3), slog.Bool("yes", true))
 	end(errors.New("refused"), slog.Duration("took", 1500*time.Millisecond), slog.Any("unknown", []string{"a", "b"}), slog.Any("other", 1i))
 	s := recorder.GetSpans()[0]
 	want := []attribute.KeyValue{

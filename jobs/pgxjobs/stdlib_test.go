@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -126,7 +127,7 @@ func TestStoresAndSchedulesGoThroughPgxsAdapter(t *testing.T) {
 			if _, err := plans.Create(ctx, b, schedule.Spec{ID: "s", Crontab: "0 9 * * *"}); err != nil {
 				t.Error(err)
 			}
-			if list, share, err := schedule.Sample(ctx, b, "prescient"); err != nil || len(list) != 1 || share != 1 {
+			if list, share, err := schedule.Sample(reserved.Caller{}, ctx, b, "prescient"); err != nil || len(list) != 1 || share != 1 {
 				t.Errorf("sample: %+v, %v, %v", list, share, err)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/leave"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -62,7 +63,7 @@ func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	c := &checker{CheckConfig: cfg}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
-	registry.OnRule(func(r *jobs.Registry, name string) {
+	registry.OnRule(reserved.Caller{}, func(r *jobs.Registry, name string) {
 		r.Register(name, jobs.BatchInTx(c.check), jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest),
 			jobs.Timeout(c.Timeout+actTime))
 	})

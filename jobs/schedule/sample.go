@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -20,7 +21,9 @@ const sampledBlocks = 400
 
 // Sample reads some of the schedules that are not paused. share is their part of all: 1 if it read
 // all.
-func Sample(ctx context.Context, db pg.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
+func Sample(
+	_ reserved.Caller, ctx context.Context, db pg.Querier, schema pgsql.Schema,
+) (list []Schedule, share float64, err error) {
 	var blocks int64
 	if err := pg.One(ctx, db, pg.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
 		return nil, 1, fmt.Errorf("read how many schedules there are: %w", err)
@@ -43,7 +46,7 @@ func Sample(ctx context.Context, db pg.Querier, schema pgsql.Schema) (list []Sch
 // Remaining returns the Spec of what an active schedule has yet to publish before until. It turns
 // MaxRuns into an End just after the last instant that MaxRuns permits. It counts up to 10,000
 // instants, and estimates by their rate from there.
-func (s Schedule) Remaining(until time.Time) Spec {
+func (s Schedule) Remaining(_ reserved.Caller, until time.Time) Spec {
 	c, err := s.instants()
 	if s.MaxRuns == 0 || s.Next.IsZero() || err != nil {
 		return s.Spec
@@ -70,7 +73,7 @@ func (s Schedule) Remaining(until time.Time) Spec {
 // Due returns how many events of an active schedule a check at an instant would publish without MaxRuns, by its misfire
 // policy and deadline. It counts up to 10,000 events, and estimates by their rate from there. The error is a
 // jobs.FieldError.
-func (s Schedule) Due(g grid.Grid, at time.Time) (int64, error) {
+func (s Schedule) Due(_ reserved.Caller, g grid.Grid, at time.Time) (int64, error) {
 	c, err := s.instants()
 	if err != nil {
 		return 0, err
@@ -88,7 +91,7 @@ type Timeline struct {
 }
 
 // Timeline returns the Timeline of a schedule.
-func (s Spec) Timeline() Timeline {
+func (s Spec) Timeline(_ reserved.Caller) Timeline {
 	t := Timeline{
 		crontab: s.Crontab, timezone: s.Timezone, offset: offset(s.ID, s.Spread),
 		exclude: fmt.Sprint(s.Exclude),
@@ -102,7 +105,7 @@ func (s Spec) Timeline() Timeline {
 
 // Slots yields the slots in [from, to) in which a schedule has instants. Its cost depends on the
 // number of slots, not of instants. The error is a jobs.FieldError.
-func Slots(spec Spec, g grid.Grid, from, to time.Time) (iter.Seq[time.Time], error) {
+func Slots(_ reserved.Caller, spec Spec, g grid.Grid, from, to time.Time) (iter.Seq[time.Time], error) {
 	parsed, err := spec.instants()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -36,7 +37,7 @@ func TestTheSlotsOfAScheduleAreThoseOfItsInstants(t *testing.T) {
 				want = append(want, slot)
 			}
 		}
-		slots, err := schedule.Slots(spec, grid.Default, from, to)
+		slots, err := schedule.Slots(reserved.Caller{}, spec, grid.Default, from, to)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -80,7 +81,7 @@ func (s *Store) State(ctx context.Context) (State, error) {
 			}
 			var clock any
 			if s.Client != nil { // it is nil if the store has not answered before
-				clock = s.Client.Clock()
+				clock = s.Client.Clock(reserved.Caller{})
 			}
 			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted, clock}, &state.Waiting, &state.Periodic,
 				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread,

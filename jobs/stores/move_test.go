@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/replay"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
@@ -375,7 +376,7 @@ func TestTheChecksOfRulesAndOfPeriodicFunctionsStayInTheirStore(t *testing.T) {
 	registry := jobs.NewRegistry()
 	registry.Periodic("report", "0 9 * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	for _, s := range []*stores.Store{w.a, w.b} {
-		if err := s.Client.EnqueuePeriodic(t.Context(), s.DB, registry); err != nil {
+		if err := s.Client.EnqueuePeriodic(reserved.Caller{}, t.Context(), s.DB, registry); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -525,7 +526,7 @@ func TestACountOfRowsThatHasStoppedIsTheLimit(t *testing.T) {
 	w := setup(t)
 	registry := jobs.NewRegistry()
 	registry.Periodic("report", "0 9 * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
-	if err := w.a.Client.EnqueuePeriodic(t.Context(), w.a.DB, registry); err != nil {
+	if err := w.a.Client.EnqueuePeriodic(reserved.Caller{}, t.Context(), w.a.DB, registry); err != nil {
 		t.Fatal(err)
 	}
 	last := check("last", now.AddDate(0, 1, 0))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/locked"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/internal/phase"
@@ -46,7 +47,7 @@ func Run(ctx context.Context, cfg Config) error {
 // run serves HTTP and runs slots.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	all := NewMulti(ctx, MultiConfig{MayRead: d.cfg.MayRead, Systemd: d.cfg.Systemd, Logger: d.log})
+	all := NewMulti(reserved.Caller{}, ctx, MultiConfig{MayRead: d.cfg.MayRead, Systemd: d.cfg.Systemd, Logger: d.log})
 	defer func() {
 		stop()
 		all.Close()
@@ -82,7 +83,7 @@ func (d *daemon) runSlots(ctx context.Context) error {
 // runOnce asks the database for the time, and begins what is due. It returns how long nothing else
 // will be due.
 func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
-	setting, err := pgsql.ReadSettingToWrite(ctx, d.cfg.Runner.DB, d.schema)
+	setting, err := pgsql.ReadSettingToWrite(reserved.Caller{}, ctx, d.cfg.Runner.DB, d.schema)
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 )
@@ -60,7 +61,7 @@ const multiEvery = time.Second
 var Paths = []string{"/healthz", "/readyz", "/livez"}
 
 // NewMulti returns a Multi without stores. It tells systemd the state until ctx ends.
-func NewMulti(ctx context.Context, cfg MultiConfig) *Multi {
+func NewMulti(_ reserved.Caller, ctx context.Context, cfg MultiConfig) *Multi {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.MayRead == nil {
 		cfg.MayRead = nobody

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -94,7 +95,7 @@ func TestARunningDaemonChecksAnAppliedRuleFromTheNextSlotOn(t *testing.T) {
 
 func TestEachStoreHasItsOwnRules(t *testing.T) {
 	t.Parallel()
-	multi := NewMulti(t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
+	multi := NewMulti(reserved.Caller{}, t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
 	stores := map[string]*world{}
 	for _, name := range []string{"east", "west"} {
 		w := setup(t, time.Second)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -294,7 +295,7 @@ func TestSystemdIsToldTheStateOfEachStore(t *testing.T) {
 	w := setup(t, day)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	f := NewMulti(ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
+	f := NewMulti(reserved.Caller{}, ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
 	f.Down("far", errors.New("no route"))
 	eventually(t, "the status of the store that is down", func() bool { return m.heard("STATUS=store far: no route") > 0 })
 	if m.heard("READY=1") > 0 {
@@ -313,7 +314,7 @@ func TestSystemdIsToldTheStateOfEachStore(t *testing.T) {
 
 func TestTheOnlyStoreIsNotHealthyBeforeItRuns(t *testing.T) {
 	t.Parallel()
-	m := NewMulti(t.Context(), MultiConfig{MayRead: func(*http.Request) bool { return true }})
+	m := NewMulti(reserved.Caller{}, t.Context(), MultiConfig{MayRead: func(*http.Request) bool { return true }})
 	m.Down("", errors.New("not yet"))
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
@@ -432,7 +433,7 @@ func TestASlotThatBeginsWithoutADatabaseCountsAsAFailedRun(t *testing.T) {
 
 // healthOf serves the health of a daemon without a server.
 func healthOf(d *daemon) http.Handler {
-	m := NewMulti(context.Background(), MultiConfig{MayRead: d.cfg.MayRead})
+	m := NewMulti(reserved.Caller{}, context.Background(), MultiConfig{MayRead: d.cfg.MayRead})
 	m.add("", d)
 	return m.Handler()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -154,12 +155,12 @@ func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
 // Knows returns a function that reports whether a run with a registry checks the rows of a job: a
 // job of the registry, or a rule, if the registry knows rules.
 func (l *Ledger) Knows(ctx context.Context, registry *jobs.Registry) (knows func(job string) bool, err error) {
-	if registry.KnowsRules() {
+	if registry.KnowsRules(reserved.Caller{}) {
 		names, err := l.Rules(ctx)
 		if err != nil {
 			return nil, err
 		}
-		registry = registry.WithRules(names)
+		registry = registry.WithRules(reserved.Caller{}, names)
 	}
 	return func(job string) bool {
 		_, is := registry.Lookup(job)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -56,7 +57,7 @@ func Of(db pgsql.Pool, schema pgsql.Schema, setting pgsql.Setting, now func() ti
 
 // In returns a ledger that reads in a transaction of the caller. The transaction must have called
 // [pg.SlotIndexOnly]. Changes of the ledger have transactions of their own.
-func (l *Ledger) In(tx pg.Querier) *Ledger {
+func (l *Ledger) In(_ reserved.Caller, tx pg.Querier) *Ledger {
 	in := *l
 	in.reads = tx
 	return &in

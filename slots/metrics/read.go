@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
@@ -130,7 +131,7 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
-		if r.State, err = health.Read(ctx, l.In(tx), time.Time{}); err != nil {
+		if r.State, err = health.Read(ctx, l.In(reserved.Caller{}, tx), time.Time{}); err != nil {
 			return err
 		}
 		return r.readOutbox(ctx, tx, schema)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -99,7 +100,7 @@ func (c CatchUp) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 	if err := tx.requireJob(ctx, c.Job); err != nil {
 		return plan, err
 	}
-	knows, err := tx.Ledger.In(tx.Tx).Knows(ctx, tx.Runner.Registry)
+	knows, err := tx.Ledger.In(reserved.Caller{}, tx.Tx).Knows(ctx, tx.Runner.Registry)
 	if err != nil {
 		return plan, err
 	}
@@ -167,7 +168,7 @@ func (c CatchUp) Waiting(ctx context.Context, tx Tx, list []slots.MissedSlot) ([
 	if _, err := tx.Tx.ExecContext(ctx, pg.SlotIndexOnly.In(tx.Schema)); err != nil {
 		return nil, err
 	}
-	status, err := tx.Ledger.In(tx.Tx).Status(ctx, c.Since)
+	status, err := tx.Ledger.In(reserved.Caller{}, tx.Tx).Status(ctx, c.Since)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -33,7 +34,7 @@ func (a ForgetConsumer) check(*Store) error { return CheckText("consumer", a.Con
 func (a ForgetConsumer) final() {}
 
 func (a ForgetConsumer) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	left, err := outbox.New(tx.DB, tx.Schema).Left(ctx, tx.Tx, a.Consumer)
+	left, err := outbox.New(tx.DB, tx.Schema).Left(reserved.Caller{}, ctx, tx.Tx, a.Consumer)
 	if err != nil {
 		return plan, a.explain(ctx, tx, err)
 	}

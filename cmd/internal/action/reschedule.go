@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -69,7 +70,7 @@ func (m Reschedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 // recorded, so target moves the row and undoes it.
 func (m Reschedule) target(ctx context.Context, tx Tx) (to time.Time, err error) {
 	if !m.PushBack {
-		return grid.Later(tx.grid().Ceil(m.At), tx.grid().Next(tx.now())), tx.Client.ValidateDue(m.At)
+		return grid.Later(tx.grid().Ceil(m.At), tx.grid().Next(tx.now())), tx.Client.ValidateDue(reserved.Caller{}, m.At)
 	}
 	if _, err := tx.Tx.ExecContext(ctx, "savepoint preview"); err != nil {
 		return to, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -47,7 +48,7 @@ func (a ResumeJob) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 
 // overdueSince returns the slot from which on checks of a job are overdue once it is not paused, or nil.
 func (tx Tx) overdueSince(ctx context.Context, job string) (*time.Time, error) {
-	return tx.Ledger.In(tx.Tx).OverdueSince(ctx, admin.New(tx.Client), tx.Tx, job)
+	return tx.Ledger.In(reserved.Caller{}, tx.Tx).OverdueSince(ctx, admin.New(tx.Client), tx.Tx, job)
 }
 
 func toCatchUp(since time.Time, self string) string {

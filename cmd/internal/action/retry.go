@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -112,7 +113,7 @@ func (a Retry) check(s *Store) error {
 	if err := cmp.Or(a.FailedChecks.check(), CheckInstant("at", a.At)); err != nil || a.At.IsZero() {
 		return err
 	}
-	return s.Client.ValidateDue(a.At)
+	return s.Client.ValidateDue(reserved.Caller{}, a.At)
 }
 
 func (a Retry) plan(ctx context.Context, tx Tx) (plan Plan, err error) {

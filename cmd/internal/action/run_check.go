@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/locked"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -66,7 +67,7 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 	if i < 0 {
 		return found, tx.noCheck(ctx, a.Key)
 	}
-	knows, err := tx.Ledger.In(tx.Tx).Knows(ctx, tx.Runner.Registry)
+	knows, err := tx.Ledger.In(reserved.Caller{}, tx.Tx).Knows(ctx, tx.Runner.Registry)
 	if err != nil {
 		return found, err
 	}
@@ -87,7 +88,7 @@ func (a RunCheck) find(ctx context.Context, tx Tx) (found jobs.FutureJob, err er
 func (a RunCheck) free(ctx context.Context, tx Tx, due time.Time) error {
 	current := tx.grid().Floor(tx.now())
 	for _, slot := range slices.Compact([]time.Time{grid.Earlier(due, current), current}) {
-		claims, err := tx.Ledger.In(tx.Tx).Claims(ctx, slot)
+		claims, err := tx.Ledger.In(reserved.Caller{}, tx.Tx).Claims(ctx, slot)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/alert"
 	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -84,13 +85,13 @@ func (tx Tx) KnowFinding(ctx context.Context, finding string) error {
 	case f.Condition == "receivers":
 		return tx.requireUnknown(ctx, f.About)
 	}
-	_, err = outbox.New(tx.DB, tx.Schema).Left(ctx, tx.Tx, f.About)
+	_, err = outbox.New(tx.DB, tx.Schema).Left(reserved.Caller{}, ctx, tx.Tx, f.About)
 	return ForgetConsumer{f.About}.explain(ctx, tx, err)
 }
 
 // requireUnknown returns an error unless a rule or a schedule notifies a receiver that no run has.
 func (tx Tx) requireUnknown(ctx context.Context, receiver string) error {
-	list, err := tx.Ledger.In(tx.Tx).UnknownReceivers(ctx)
+	list, err := tx.Ledger.In(reserved.Caller{}, tx.Tx).UnknownReceivers(ctx)
 	if err != nil || slices.ContainsFunc(list, func(u ledger.UnknownReceiver) bool { return u.Name == receiver }) {
 		return err
 	}

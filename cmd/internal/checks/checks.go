@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
@@ -116,7 +117,7 @@ func (b *Bound) publisher(f *factory.Factory) event.TxPublisher {
 		p = b.Metrics.Publisher(p)
 	}
 	return event.WrapTx(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
-		ctx, end := b.Registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
+		ctx, end := b.Registry.StartSpan(reserved.Caller{}, ctx, "publish", slog.Int("events", len(events)))
 		err := publish(ctx)
 		end(err)
 		if f := b.forwarder.Load(); f != nil {

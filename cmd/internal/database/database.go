@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/embedded"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -203,7 +204,7 @@ func Setting(ctx context.Context, f *factory.Factory, db *sqlx.DB) (pgsql.Settin
 
 // Migrate brings the schema up to date. A new one gets the width of the settings, if they have one.
 func Migrate(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
-	before, err := pgsql.Migrations(ctx, db, f.Schema())
+	before, err := pgsql.Migrations(reserved.Caller{}, ctx, db, f.Schema())
 	if err != nil {
 		return err
 	}

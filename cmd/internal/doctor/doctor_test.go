@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -397,7 +398,7 @@ func TestAPeriodicFunctionThatChangedOrIsGoneIsNamed(t *testing.T) {
 	old.Periodic("gone", "0 9 * * *", jobs.Row(fn))
 	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{})
 	if err == nil {
-		err = client.EnqueuePeriodic(t.Context(), w.db, old)
+		err = client.EnqueuePeriodic(reserved.Caller{}, t.Context(), w.db, old)
 	}
 	if err != nil {
 		t.Fatal(err)

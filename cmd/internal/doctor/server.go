@@ -11,13 +11,14 @@ import (
 
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // engine finds a server of an engine that is known to break the promises.
 func engine(ctx context.Context, c Config) ([]Finding, error) {
-	err := pgsql.RefuseEngine(ctx, c.DB)
+	err := pgsql.RefuseEngine(reserved.Caller{}, ctx, c.DB)
 	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
 		return []Finding{ToDo("engine", refused.What(), refused.Remedy())}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -51,7 +52,7 @@ type permissions struct {
 
 // may returns what the login may do.
 func (c Config) may(ctx context.Context, tx *sqlx.Tx) (permissions, error) {
-	_, _, routines := pgsql.Objects()
+	_, _, routines := pgsql.Objects(reserved.Caller{})
 	return get[permissions](ctx, tx, c, pg.DoctorRights, c.Schema.String(),
 		pq.Array(pg.Overloads(routines, "open_slot", "make_history_months")))
 }
@@ -84,7 +85,7 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 // rowSecurity finds tables from which the server refuses to read, because row security would hide rows
 // from a login that does not own them. Other checks of the tables would be refused, too.
 func rowSecurity(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	tables, _, _ := pgsql.Objects()
+	tables, _, _ := pgsql.Objects(reserved.Caller{})
 	all, err := list[struct{ Name, Owner string }](ctx, tx, c, pg.DoctorRowSecurity, c.Schema.String(), pq.Array(tables))
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -108,7 +109,7 @@ func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	ahead, err := l.In(tx).Ahead(ctx)
+	ahead, err := l.In(reserved.Caller{}, tx).Ahead(ctx)
 	if err != nil || ahead.By(l.Grid().Floor(l.Now())) <= time.Minute {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 }
 
 func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
-	ours, _, _ := pgsql.Objects()
+	ours, _, _ := pgsql.Objects(reserved.Caller{})
 	all, err := list[struct {
 		Name              string
 		Dead, Live, Bytes int64

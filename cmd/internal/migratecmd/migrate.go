@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -60,7 +61,7 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 		if err := enqueuePeriodic(ctx, f, db); err != nil {
 			return err
 		}
-		moved, err := outbox.New(db, f.Schema()).Renumber(ctx)
+		moved, err := outbox.New(db, f.Schema()).Renumber(reserved.Caller{}, ctx)
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 				"positions of this server now, and each consumer gets what it had not acknowledged",
 				"events", moved.Events, "consumers", moved.Consumers)
 		}
-		after, err := pgsql.Migrations(ctx, db, f.Schema())
+		after, err := pgsql.Migrations(reserved.Caller{}, ctx, db, f.Schema())
 		if err != nil {
 			return err
 		}
@@ -92,14 +93,14 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 
 // enqueuePeriodic makes the rows of the periodic functions of this binary.
 func enqueuePeriodic(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
-	if !f.Registry.HasPeriodic() {
+	if !f.Registry.HasPeriodic(reserved.Caller{}) {
 		return nil
 	}
 	client, err := database.Client(ctx, f, db, nil)
 	if err != nil {
 		return err
 	}
-	return client.EnqueuePeriodic(ctx, db, f.Registry)
+	return client.EnqueuePeriodic(reserved.Caller{}, ctx, db, f.Registry)
 }
 
 var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version %d", pgsql.SchemaVersion)
@@ -204,7 +205,7 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		case !yes:
 			return perform.Ask(f, dropping(ctx, f, db, len(undone) > 0, roles))
 		}
-		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
+		if err := pgsql.MigrateDown(reserved.Caller{}, ctx, db, f.Schema()); err != nil {
 			return err
 		}
 		var what []string
@@ -212,7 +213,7 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 			what = append(what, fmt.Sprintf("prescient's objects in schema %s", f.Schema()))
 		}
 		if roles {
-			dropped, err := pgsql.DropRoles(ctx, db, f.Schema())
+			dropped, err := pgsql.DropRoles(reserved.Caller{}, ctx, db, f.Schema())
 			if err != nil {
 				return err
 			}
@@ -301,7 +302,7 @@ func printSchema(f *factory.Factory) error {
 		return err
 	}
 	var script strings.Builder
-	if err := pgsql.PrintMigrations(&script, f.Schema()); err != nil {
+	if err := pgsql.PrintMigrations(reserved.Caller{}, &script, f.Schema()); err != nil {
 		return err
 	}
 	view := schemaView{f.Schema().String(), pgsql.SchemaVersion, script.String()}
@@ -317,10 +318,10 @@ func withSchema(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, li
 	if err != nil {
 		return err
 	}
-	if err := pgsql.RefuseEngine(ctx, db); err != nil {
+	if err := pgsql.RefuseEngine(reserved.Caller{}, ctx, db); err != nil {
 		return err
 	}
-	list, err := pgsql.Migrations(ctx, db, f.Schema())
+	list, err := pgsql.Migrations(reserved.Caller{}, ctx, db, f.Schema())
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -73,7 +74,7 @@ func printRoles(f *factory.Factory) error {
 		return err
 	}
 	var text strings.Builder
-	if err := pgsql.PrintRoles(&text, f.Schema()); err != nil {
+	if err := pgsql.PrintRoles(reserved.Caller{}, &text, f.Schema()); err != nil {
 		return err
 	}
 	return f.Print(scriptView{f.Schema().String(), text.String()}, func() error {

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/httpserver"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/metrics"
@@ -89,7 +90,8 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	d := &daemons{
-		all:     daemon.NewMulti(ctx, daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
+		all: daemon.NewMulti(reserved.Caller{}, ctx,
+			daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
 		metrics: served.Metrics, ping: ping, alone: f.Store().Name, apart: served.Listens(), ctx: ctx, end: end,
 	}
 	defer func() {

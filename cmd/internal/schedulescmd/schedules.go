@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/scheduleapi"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -126,7 +127,7 @@ func messages(ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.S
 	if s.Act.Notify == "" {
 		return nil, nil
 	}
-	list, err := outbox.New(db, f.Schema()).Messages(ctx, s.ID)
+	list, err := outbox.New(db, f.Schema()).Messages(reserved.Caller{}, ctx, s.ID)
 	for _, told := range list[max(0, len(list)-mostMessages):] {
 		rows = append(rows, table.Row{"message", spoken.Instant(told.At) + "  " + view.Told(told)})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
@@ -98,7 +99,7 @@ func printMissed(ctx context.Context, f *factory.Factory, db *sqlx.DB, l *ledger
 	var state health.State
 	err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err == nil {
-			state.Status, err = l.In(tx).Status(ctx, since)
+			state.Status, err = l.In(reserved.Caller{}, tx).Status(ctx, since)
 		}
 		return err
 	})

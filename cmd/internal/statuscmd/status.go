@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/health"
@@ -119,7 +120,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 			if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err != nil {
 				return err
 			}
-			report, err = health.Check(ctx, l.In(tx), o.since.From(l.Now()), o.thresholds.Thresholds, knows)
+			report, err = health.Check(ctx, l.In(reserved.Caller{}, tx), o.since.From(l.Now()), o.thresholds.Thresholds, knows)
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -130,7 +131,7 @@ func messages(
 	if subject == "" {
 		return nil, nil
 	}
-	list, err := outbox.New(db, f.Schema()).Messages(ctx, subject)
+	list, err := outbox.New(db, f.Schema()).Messages(reserved.Caller{}, ctx, subject)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

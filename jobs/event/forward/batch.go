@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/stored"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -130,7 +131,7 @@ type known struct{ dead, live bool }
 // read reads the next page, and decides which events are sent.
 func (s *sender) read(ctx context.Context) (b *batch, err error) {
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		page, err := s.box.PageTx(ctx, tx, s.at, s.size, mostBytes)
+		page, err := s.box.PageTx(reserved.Caller{}, ctx, tx, s.at, s.size, mostBytes)
 		if err != nil || len(page) == 0 {
 			return err
 		}

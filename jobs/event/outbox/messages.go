@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -38,7 +39,7 @@ const (
 )
 
 // Messages lists the newest messages about a subject, the oldest of them first, at most 100.
-func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err error) {
+func (o *Outbox) Messages(_ reserved.Caller, ctx context.Context, subject string) (list []Told, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pg.Collect(ctx, tx, pg.EventMessages.In(o.schema), []any{subject},
 			func(row *sql.Rows, t *Told) error {

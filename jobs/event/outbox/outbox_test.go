@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -124,7 +125,7 @@ func TestTheNewestMessagesOfASubjectAreListed(t *testing.T) {
 		from generate_series(1, 150) as n;
 		insert into prescient.event_outbox (id, source, type, subject, data)
 		values ('standup-151', 'test', 'prescient.notify.ops', 'standup', '{"text": "Standup"}')`)
-	list, err := w.box.Messages(t.Context(), "standup")
+	list, err := w.box.Messages(reserved.Caller{}, t.Context(), "standup")
 	if err != nil || len(list) != 100 {
 		t.Fatalf("%d messages, %v", len(list), err)
 	}
@@ -143,7 +144,7 @@ func TestMessagesAreListedWhateverTextsTheirDataHave(t *testing.T) {
 		values ('receiver:ops', '1', 'test', 'prescient.notify.ops', 'standup', '{"text": "dead", "payload": "\u0000"}', '2001-01-01');
 		insert into prescient.event_outbox (id, source, type, subject, data)
 		values ('2', 'test', 'prescient.notify.ops', 'standup', '{"text": "waits", "payload": "\ud800"}')`)
-	list, err := w.box.Messages(t.Context(), "standup")
+	list, err := w.box.Messages(reserved.Caller{}, t.Context(), "standup")
 	if err != nil || len(list) != 2 || list[0].Text != "dead" || list[1].Text != "waits" {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -630,10 +631,10 @@ func TestAfterARestoreEachConsumerGetsWhatItHadNotAcknowledged(t *testing.T) {
 		if err := w.box.Publish(ctx, []event.Event{happened("new", again)}); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := w.box.Renumber(ctx); n != (outbox.Renumbered{Events: int64(4 + again), Consumers: 3}) || err != nil {
+		if n, err := w.box.Renumber(reserved.Caller{}, ctx); n != (outbox.Renumbered{Events: int64(4 + again), Consumers: 3}) || err != nil {
 			t.Errorf("%+v, %v", n, err)
 		}
-		if n, err := w.box.Renumber(ctx); n != (outbox.Renumbered{}) || err != nil {
+		if n, err := w.box.Renumber(reserved.Caller{}, ctx); n != (outbox.Renumbered{}) || err != nil {
 			t.Errorf("once more: %+v, %v", n, err)
 		}
 		want := "new-0"

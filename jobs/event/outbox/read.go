@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/stored"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -39,7 +40,7 @@ func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []St
 
 // PageTx is Read in the caller's transaction. It returns at most so many bytes of data, but at least one event.
 func (o *Outbox) PageTx(
-	ctx context.Context, tx *sqlx.Tx, after Position, limit int, bytes int64,
+	_ reserved.Caller, ctx context.Context, tx *sqlx.Tx, after Position, limit int, bytes int64,
 ) (list []Stored, err error) {
 	return o.readTx(ctx, tx, pg.EventPage, after, limit, bytes)
 }
@@ -179,7 +180,9 @@ type Left struct {
 const MostLeft = 10_000
 
 // Left returns what a consumer has not got yet. ErrNoConsumer: there is no such consumer.
-func (o *Outbox) Left(ctx context.Context, tx *sqlx.Tx, consumer string) (left Left, err error) {
+func (o *Outbox) Left(
+	_ reserved.Caller, ctx context.Context, tx *sqlx.Tx, consumer string,
+) (left Left, err error) {
 	err = tx.QueryRowContext(ctx, pg.EventLeft.In(o.schema), consumer, MostLeft+1).
 		Scan(&left.Events, &left.Refused, &left.Destination)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,7 +23,7 @@ type Renumbered struct{ Events, Consumers int64 }
 // reader has kept outside of the database is no longer valid. Idempotent.
 //
 // It needs the rights of the owner, and does nothing without them if there is nothing to do.
-func (o *Outbox) Renumber(ctx context.Context) (n Renumbered, err error) {
+func (o *Outbox) Renumber(_ reserved.Caller, ctx context.Context) (n Renumbered, err error) {
 	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pg.EventRenumber.In(o.schema)).Scan(&n.Events, &n.Consumers)
 	})

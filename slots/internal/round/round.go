@@ -17,6 +17,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/lane"
@@ -144,10 +145,11 @@ func (rd *Round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 	case u.Def.InTx():
 		err = rd.Checker.Check(ctx, u, chain)
 	case u.Def.Batched():
-		results, err = u.Def.Call(ctx, nil, slices.Clone(u.Rows)) // a clone, because the function may change it
+		rows := slices.Clone(u.Rows) // because the function may change it
+		results, err = u.Def.Call(reserved.Caller{}, ctx, nil, rows)
 		u.Failure.Own = err != nil && ctx.Err() == nil && !pg.HasState(err, pqerror.QueryCanceled) && !pg.IsOfValue(err)
 	default:
-		results, err = u.Def.Call(ctx, nil, u.Rows)
+		results, err = u.Def.Call(reserved.Caller{}, ctx, nil, u.Rows)
 	}
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -117,7 +118,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) error {
 		return err
 	}
 	context.AfterFunc(ctx, end)
-	results, err := u.Def.Call(ctx, tx.Tx, called)
+	results, err := u.Def.Call(reserved.Caller{}, ctx, tx.Tx, called)
 	if err != nil {
 		return c.failed(ctx, tx, u, ch, err)
 	}

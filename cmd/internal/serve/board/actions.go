@@ -134,7 +134,7 @@ func (o *operator) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return pgsql.SerializableTx(ctx, o.cfg.DB, fn)
+	return pg.SerializableTx(ctx, o.cfg.DB, fn)
 }
 
 // Preview returns the plan of an action.

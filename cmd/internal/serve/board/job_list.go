@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -290,7 +291,7 @@ type jobNames struct {
 
 // readJobs reads jobs by name, as idle ones.
 func (s *source) readJobs(ctx context.Context, r *reader, ask jobNames) ([]JobLine, error) {
-	knows, err := r.ledger.In(r).Knows(ctx, s.cfg.Runner.Registry)
+	knows, err := r.ledger.In(reserved.Caller{}, r).Knows(ctx, s.cfg.Runner.Registry)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -44,7 +45,7 @@ func (b *Board) Job(ctx context.Context, of JobIn, acted int64) (Job, error) {
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		done, err := r.ledger.In(r).Jobs(ctx, r.now().Add(-day))
+		done, err := r.ledger.In(reserved.Caller{}, r).Jobs(ctx, r.now().Add(-day))
 		if err != nil {
 			return v, err
 		}

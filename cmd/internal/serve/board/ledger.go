@@ -9,6 +9,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -50,7 +51,7 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 
 // state returns the row of a slot, opened or not, or a NoSlotError.
 func (r *reader) state(ctx context.Context, slot time.Time) (ledger.SlotRun, error) {
-	l := r.ledger.In(r)
+	l := r.ledger.In(reserved.Caller{}, r)
 	run, err := l.Show(ctx, slot)
 	if !errors.Is(err, ledger.ErrNoSlot) {
 		return run, err

@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -70,7 +71,7 @@ func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err e
 	if err := r.slotIndexOnly(ctx); err != nil {
 		return v, err
 	}
-	ledger := r.ledger.In(r)
+	ledger := r.ledger.In(reserved.Caller{}, r)
 	knows, err := ledger.Knows(ctx, s.cfg.Runner.Registry)
 	if err != nil {
 		return v, err

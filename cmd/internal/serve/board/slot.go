@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/reserved"
 )
 
 // maxSlotJobs bounds the listed jobs of a slot.
@@ -47,11 +48,11 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if err := r.slotIndexOnly(ctx); err != nil {
 				return v, err
 			}
-			knows, err := r.ledger.In(r).Knows(ctx, b.cfg.Runner.Registry)
+			knows, err := r.ledger.In(reserved.Caller{}, r).Knows(ctx, b.cfg.Runner.Registry)
 			if err != nil {
 				return v, err
 			}
-			if v.SlotDetail, err = view.ReadSlot(ctx, r.ledger.In(r), run, knows); err != nil {
+			if v.SlotDetail, err = view.ReadSlot(ctx, r.ledger.In(reserved.Caller{}, r), run, knows); err != nil {
 				return v, err
 			}
 			v.Previous, v.Next = g.Previous(slot), g.Next(slot)
