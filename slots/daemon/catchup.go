@@ -65,6 +65,9 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 		if !left.IsZero() && nth == c.begun {
 			c.until = left
 			c.missed -= missed
+			if d.last != nil && d.last.Slot.Before(left) {
+				d.lastErr = nil // catch-up has done what that run left
+			}
 			if whole {
 				c.thorough = now
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -714,6 +715,22 @@ func TestARowThatTheDatabaseRefusesIsCheckedOnceByTheRunAndOnceByCatchUp(t *test
 	}
 	if n := w.ended(); n != 1 {
 		t.Errorf("%d rows have ended, want the other one", n)
+	}
+	if problems := d.health().Problems; !strings.Contains(fmt.Sprint(problems), "the last run failed") {
+		t.Errorf("problems while the row is refused: %q", problems)
+	}
+
+	// What catch-up has mended is no problem any more, though no slot has begun since.
+	w.db.MustExec(`drop trigger refuse on prescient.future_job`)
+	d.mu.Lock()
+	d.catchUp.due = true
+	d.mu.Unlock()
+	if _, err := d.runOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the row to be recorded", func() bool { return w.ended() == 2 && atRest() })
+	if problems := d.health().Problems; len(problems) > 0 {
+		t.Errorf("problems after the row was recorded: %q", problems)
 	}
 }
 
