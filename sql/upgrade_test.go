@@ -42,7 +42,7 @@ const rowsOfVersion1 = `
 	insert into prescient.event_dead (consumer, id, source, type, refusals) values ('desk', '2', 'shop', 'a', 3);
 	insert into prescient.event_sent (consumer, source, id) values ('desk', 'shop', '2');
 	insert into prescient.alert (finding, text) values ('gave-up', '');
-	insert into prescient.alert_look (token) values (1)`
+	insert into prescient.alert_look default values`
 
 // content returns every row as JSON, except those that a migration itself writes.
 const content = `

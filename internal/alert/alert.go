@@ -12,7 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +31,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config says whom to tell. DB, Receiver and Repeat must be set.
+// Config says whom to tell. DB, Receiver, Repeat and Logger must be set.
 type Config struct {
 	DB     pgsql.Pool
 	Schema pgsql.Schema
@@ -47,6 +47,8 @@ type Config struct {
 	Knows func(job string) bool
 	// Every is the shortest time between two looks, over all processes. 0: each call looks.
 	Every time.Duration
+	// Logger is told of a look that tells nothing because of another one.
+	Logger *slog.Logger
 }
 
 // Known is a finding that was told, or is silenced.
@@ -67,8 +69,8 @@ type Known struct {
 // Tell looks at the state, and writes messages about what has changed since the last look. It does nothing if another
 // process has just looked.
 func Tell(ctx context.Context, c Config) error {
-	token := rand.Int64()
-	if first, err := c.claim(ctx, token); err != nil || !first {
+	before, first, err := c.claim(ctx)
+	if err != nil || !first {
 		return err
 	}
 	l, err := ledger.New(ctx, c.DB, c.Schema.String(), nil)
@@ -86,35 +88,40 @@ func Tell(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = pgsql.InTx(ctx, pg.Sqlx(c.DB), func(tx *sqlx.Tx) error { return c.tell(ctx, tx, token, report.Findings) })
+	err = pgsql.InTx(ctx, pg.Sqlx(c.DB), func(tx *sqlx.Tx) error { return c.tell(ctx, tx, before, report.Findings) })
 	if err != nil {
 		return fmt.Errorf("tell findings: %w", pg.ExplainMissing(err))
 	}
 	return nil
 }
 
-// claim reports whether this look is the first one for Config.Every.
-func (c Config) claim(ctx context.Context, token int64) (first bool, err error) {
+// claim reports whether this look is the first one for Config.Every, and how many looks have told before it.
+func (c Config) claim(ctx context.Context) (before int64, first bool, err error) {
 	err = pgsql.InTx(ctx, pg.Sqlx(c.DB), func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pg.AlertClaim.In(c.Schema), token, c.Every.Seconds()).Scan(&first)
+		return tx.QueryRowContext(ctx, pg.AlertClaim.In(c.Schema), c.Every.Seconds()).Scan(&before)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("claim the look at findings: %w", pg.ExplainMissing(err))
+		return 0, false, fmt.Errorf("claim the look at findings: %w", pg.ExplainMissing(err))
 	}
-	return first, nil
+	return before, true, nil
 }
 
-// tell writes the messages, unless another process has looked since.
-func (c Config) tell(ctx context.Context, tx *sqlx.Tx, token int64, findings []health.Finding) error {
+// tell writes the messages, unless another look has told since this one began. A look that has told nothing may take long
+// or have broken off, so none gives way to it.
+func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []health.Finding) error {
 	var now time.Time
-	err := tx.QueryRowContext(ctx, pg.AlertHold.In(c.Schema), token).Scan(&now)
+	err := tx.QueryRowContext(ctx, pg.AlertHold.In(c.Schema), before).Scan(&now)
 	if errors.Is(err, sql.ErrNoRows) {
+		c.Logger.InfoContext(ctx, "this look at findings tells nothing, because another process has told since it began")
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, pg.AlertTold.In(c.Schema), before); err != nil {
 		return err
 	}
 	known, err := Read(ctx, tx, c.Schema)

@@ -1,7 +1,9 @@
 package alert_test
 
 import (
+	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ func setup(t *testing.T) *world {
 	w := &world{t: t, db: pgtest.New(t)}
 	w.cfg = alert.Config{
 		DB: w.db, Receiver: "ops", Repeat: 4 * time.Hour, Self: "acme", Knows: func(string) bool { return true },
+		Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
 }
@@ -141,6 +144,34 @@ func TestManyProcessesTellAFindingOnce(t *testing.T) {
 			w.want("told", w.messages(), dead+"dead-letters: 1 event")
 		})
 	}
+}
+
+// Two processes whose looks take longer than the time between them would give way to each other for ever.
+func TestALookGivesWayToNoneThatHasToldNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.deadLetter()
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("lock table prescient.event_dead")
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- alert.Tell(t.Context(), w.cfg) }()
+	pgtest.AwaitWaits(t, w.db, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { second <- alert.Tell(ctx, w.cfg) }()
+	pgtest.AwaitWaits(t, w.db, 2)
+	cancel()
+	if err := <-second; err == nil {
+		t.Error("the second look has ended")
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	w.want("told", w.messages(), dead+"dead-letters: 1 event")
 }
 
 func (w *world) silence(span time.Duration) {

@@ -695,13 +695,14 @@ comment on column prescient.alert.told_at is 'when a message last told it; null:
 -- When a process last looked for findings to tell.
 create table prescient.alert_look (
     singleton boolean     not null default true,
-    token     bigint      not null,
     looked_at timestamptz not null default clock_timestamp(),
+    told      bigint      not null default 0,
     constraint alert_look_pkey primary key (singleton),
     constraint alert_look_singleton check (singleton)
 );
 
 comment on table prescient.alert_look is 'when a process last looked for findings to tell, so that many processes tell once';
+comment on column prescient.alert_look.told is 'how many looks have told what they found';
 
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 

@@ -1,7 +1,6 @@
--- Locks the look at findings of a process (token $1), and returns the time. It returns no row if another one has looked
--- since.
+-- Locks the look at findings, and returns the time. It returns no row if another look has told since $1 had.
 -- Called by internal/alert.Config.tell.
 select clock_timestamp()
 from prescient.alert_look
-where token = $1
+where told = $1
 for update

@@ -50,7 +50,7 @@ func (b *Bound) tellFindings(ctx context.Context, f *factory.Factory, limit time
 	if err == nil {
 		err = alert.Tell(looking, alert.Config{
 			DB: b.DB, Schema: f.Schema(), Receiver: alerts.Receiver, Repeat: alerts.Repeat, Of: f.Store().Own(), Self: f.Self(),
-			Knows: knows, Every: lookEvery,
+			Knows: knows, Every: lookEvery, Logger: f.Log(),
 		})
 	}
 	if err != nil && ctx.Err() == nil {
