@@ -739,6 +739,34 @@ func TestACancelEndsTheRowThatWaitsAndTheOneOnItsWay(t *testing.T) {
 	}
 }
 
+func TestACancelOfManyChecksFindsARowOnItsWayOnceItHasArrived(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	opening := pg.Sqlx(w.a.DB).MustBegin()
+	defer func() { _ = opening.Rollback() }()
+	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
+	_, ended := moveThatWaits(t, w.set, w.a)
+	filter := admin.CancelFilter{JobExec: "remind"}
+	cancel := func() int64 {
+		t.Helper()
+		done, err := admin.New(w.b.Client).CancelAll(t.Context(), w.b.DB, filter, admin.CancelOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done.Cancelled
+	}
+	if n := cancel(); n != 0 {
+		t.Errorf("%d cancelled during the move", n)
+	}
+	if err := errors.Join(opening.Rollback(), <-ended); err != nil {
+		t.Fatal(err)
+	}
+	if n := cancel(); n != 1 {
+		t.Errorf("%d cancelled after the move", n)
+	}
+}
+
 func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
