@@ -135,8 +135,8 @@ func recordable(ctx context.Context, tx *sqlx.Tx, number string) error {
 }
 
 // numberOf returns the number of a transaction.
-func numberOf(ctx context.Context, tx *sqlx.Tx) (number string, err error) {
-	if err = tx.GetContext(ctx, &number, "select pg_current_xact_id()::text"); err != nil {
+func numberOf(ctx context.Context, tx jobs.Tx) (number string, err error) {
+	if err = pg.One(ctx, tx, "select pg_current_xact_id()::text", nil, &number); err != nil {
 		return "", fmt.Errorf("read the number of the transaction: %w", err)
 	}
 	return number, nil

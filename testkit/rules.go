@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/rulestore"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -91,7 +92,7 @@ type published struct {
 func newEvents() *events { return &events{known: map[string]bool{}} }
 
 // PublishTx keeps events, with the number of their transaction.
-func (e *events) PublishTx(ctx context.Context, tx *sqlx.Tx, batch []event.Event) error {
+func (e *events) PublishTx(ctx context.Context, tx jobs.Tx, batch []event.Event) error {
 	for _, one := range batch {
 		if err := one.Validate(); err != nil {
 			return fmt.Errorf("event %s: %w", one.ID, err)

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -41,7 +40,7 @@ func (r *Recorder) Publish(_ context.Context, events []event.Event) error {
 
 // PublishTx keeps the events unless Refuse refuses one, whose error it returns. It keeps them also if the transaction
 // is rolled back.
-func (r *Recorder) PublishTx(ctx context.Context, _ *sqlx.Tx, events []event.Event) error {
+func (r *Recorder) PublishTx(ctx context.Context, _ jobs.Tx, events []event.Event) error {
 	for _, e := range events {
 		if r.Refuse != nil {
 			if err := r.Refuse(e); err != nil {

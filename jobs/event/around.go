@@ -3,7 +3,7 @@ package event
 import (
 	"context"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/prescient-go/prescient/jobs"
 )
 
 // Around is called by Wrap and WrapTx with the events that are to be published. It calls publish once, with ctx or one
@@ -32,6 +32,6 @@ type aroundTx struct {
 }
 
 // PublishTx publishes events inside the function, in a transaction.
-func (a aroundTx) PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error {
+func (a aroundTx) PublishTx(ctx context.Context, tx jobs.Tx, events []Event) error {
 	return a.fn(ctx, events, func(ctx context.Context) error { return a.p.PublishTx(ctx, tx, events) })
 }

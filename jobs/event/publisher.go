@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/prescient-go/prescient/jobs"
 )
 
 // Publisher sends events. It is safe for concurrent use.
@@ -26,7 +26,7 @@ type Publisher interface {
 // An event without Source gets that of the store.
 // It is safe for concurrent use.
 type TxPublisher interface {
-	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error
+	PublishTx(ctx context.Context, tx jobs.Tx, events []Event) error
 }
 
 // ErrRefused is matched by the error of an event that its receiver refuses for what is in it: it would refuse the

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -129,7 +128,7 @@ type stopping struct {
 	pages int
 }
 
-func (s *stopping) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+func (s *stopping) PublishTx(ctx context.Context, tx jobs.Tx, events []event.Event) error {
 	err := s.Outbox.PublishTx(ctx, tx, events)
 	if s.pages--; s.pages == 0 {
 		return errors.New("power failure")
@@ -166,7 +165,7 @@ type waitingOutbox struct {
 	reached, goOn chan struct{}
 }
 
-func (o *waitingOutbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+func (o *waitingOutbox) PublishTx(ctx context.Context, tx jobs.Tx, events []event.Event) error {
 	err := o.Outbox.PublishTx(ctx, tx, events)
 	if o.pages++; o.pages == 2 {
 		close(o.reached)
@@ -274,7 +273,7 @@ func TestATriggerPublishesNowAndLeavesTheNextInstant(t *testing.T) {
 // unhurried is a publisher that takes its time.
 type unhurried struct{ reached, goOn chan struct{} }
 
-func (h *unhurried) PublishTx(context.Context, *sqlx.Tx, []event.Event) error {
+func (h *unhurried) PublishTx(context.Context, jobs.Tx, []event.Event) error {
 	close(h.reached)
 	<-h.goOn
 	return nil

@@ -262,7 +262,7 @@ type held struct {
 	reached, goOn chan struct{}
 }
 
-func (h *held) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+func (h *held) PublishTx(ctx context.Context, tx jobs.Tx, events []event.Event) error {
 	close(h.reached)
 	<-h.goOn
 	return h.Outbox.PublishTx(ctx, tx, events)

@@ -193,7 +193,7 @@ type memory struct {
 	events []event.Event
 }
 
-func (m *memory) PublishTx(_ context.Context, _ *sqlx.Tx, events []event.Event) error {
+func (m *memory) PublishTx(_ context.Context, _ jobs.Tx, events []event.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, events...)

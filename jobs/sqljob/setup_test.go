@@ -161,7 +161,7 @@ func (w *world) published() []event.Event {
 // given.
 type table struct{ eventtest.Recorder }
 
-func (*table) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+func (*table) PublishTx(ctx context.Context, tx jobs.Tx, events []event.Event) error {
 	for _, e := range events {
 		if _, err := tx.ExecContext(ctx, `insert into published (id, subject) values ($1, $2)`, e.ID, e.Subject); err != nil {
 			return err

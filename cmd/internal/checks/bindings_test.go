@@ -68,7 +68,7 @@ func (b *bound) http(name, url string) *config.HTTPJob {
 	return &cfg.HTTPJobs[len(cfg.HTTPJobs)-1]
 }
 
-func (b *bound) PublishTx(_ context.Context, _ *sqlx.Tx, events []event.Event) error {
+func (b *bound) PublishTx(_ context.Context, _ jobs.Tx, events []event.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, events...)

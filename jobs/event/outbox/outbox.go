@@ -8,6 +8,8 @@ import (
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/stored"
+	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -28,9 +30,9 @@ func (o *Outbox) Publish(ctx context.Context, events []event.Event) error {
 	return pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.PublishTx(ctx, tx, events) })
 }
 
-// PublishTx writes events in a transaction: they exist if and only if it commits. An event without Source
-// gets that of the store. If one event is bad, it writes none.
-func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
+// PublishTx writes events in a transaction of any library, see jobs.Tx: they exist if and only if it commits. An event
+// without Source gets that of the store. If one event is bad, it writes none.
+func (o *Outbox) PublishTx(ctx context.Context, db jobs.Tx, events []event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -39,8 +41,12 @@ func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Even
 			return fmt.Errorf("event %d of %d, id %q: %w", i+1, len(events), e.ID, err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, pg.EventInsert.In(o.schema), stored.Columns(events)...); err != nil {
-		return fmt.Errorf("write events to the outbox: %w", pg.ExplainMissing(err))
+	err := tx.In(ctx, db, func(db tx.DB) error {
+		_, err := db.ExecContext(ctx, pg.EventInsert.In(o.schema), stored.Columns(events)...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write events to the outbox: %w", err)
 	}
 	return nil
 }

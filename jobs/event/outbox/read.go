@@ -14,6 +14,8 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/stored"
+	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -157,13 +159,15 @@ func (o *Outbox) Forget(ctx context.Context, consumer string) error {
 }
 
 // ForgetTx does the same in the caller's transaction.
-func (o *Outbox) ForgetTx(ctx context.Context, tx *sqlx.Tx, consumer string) error {
-	err := tx.QueryRowContext(ctx, pg.EventForget.In(o.schema), consumer).Scan(&consumer)
+func (o *Outbox) ForgetTx(ctx context.Context, db jobs.Tx, consumer string) error {
+	err := tx.In(ctx, db, func(db tx.DB) error {
+		return pg.One(ctx, db, pg.EventForget.In(o.schema), []any{consumer}, &consumer)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoConsumer
 	}
 	if err != nil {
-		return fmt.Errorf("forget consumer %q: %w", consumer, pg.ExplainMissing(err))
+		return fmt.Errorf("forget consumer %q: %w", consumer, err)
 	}
 	return nil
 }
