@@ -117,7 +117,7 @@ func (r *report) observe(outcomes []row.Outcome) {
 	var list []Recorded
 	for _, o := range outcomes {
 		entry := Recorded{
-			JobExec: r.known.Name(o.Number), Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			JobExec: r.known.Name(o.Number), Outcome: cmp.Or(o.Verdict.Outcome, moves[o.Verdict.Move]),
 			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
 		}
 		if last := len(list) - 1; last >= 0 {

@@ -196,7 +196,8 @@ type Observer interface {
 	// Recorded is called after every record with the outcomes of its rows, also of rows that their owner cancelled or
 	// moved during their check. The observer may keep the list.
 	Recorded(list []Recorded)
-	// Ran is called after every run of a slot, also those of catch-up, with its result.
+	// Ran is called after every run of a slot, also those of catch-up, with its result. A daemon also calls it, with
+	// the error, for a run that could not begin because the database was unreachable.
 	Ran(result Result, err error)
 }
 
@@ -204,8 +205,8 @@ type Observer interface {
 type Recorded struct {
 	JobExec string
 	Rows    int64
-	// Outcome is a jobs.Outcome, or for rows that go on Rescheduled, Retried or Deferred.
-	Outcome string
+	// Outcome is one of rows that ended, or for rows that go on Rescheduled, Retried or Deferred.
+	Outcome jobs.Outcome
 	// Checked reports whether the job's function was called. Otherwise Duration is meaningless.
 	Checked  bool
 	Lateness time.Duration // in steps of 100 ms
@@ -215,11 +216,13 @@ type Recorded struct {
 // The outcomes of rows that go on.
 const (
 	// Rescheduled: the check asked for another one.
-	Rescheduled = "rescheduled"
+	Rescheduled jobs.Outcome = "rescheduled"
 	// Retried: the check failed, and is tried again.
-	Retried = "retried"
+	Retried jobs.Outcome = "retried"
 	// Deferred: it was moved to a later slot, unchecked.
-	Deferred = "deferred"
+	Deferred jobs.Outcome = "deferred"
 )
 
-var moves = map[guard.Move]string{guard.MoveNext: Rescheduled, guard.MoveRetry: Retried, guard.MoveDefer: Deferred}
+var moves = map[guard.Move]jobs.Outcome{
+	guard.MoveNext: Rescheduled, guard.MoveRetry: Retried, guard.MoveDefer: Deferred,
+}

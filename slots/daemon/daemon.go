@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -144,12 +145,18 @@ func (d *daemon) boundaryPassed(err error) (slot time.Time) {
 // notBegun reports the run of a slot that could not begin.
 func (d *daemon) notBegun(ctx context.Context, slot time.Time, err error) {
 	result := slots.Result{Slot: slot, Kind: slots.KindRun}
-	d.observe(result, err)
+	d.observe(ctx, result, err)
 	d.cfg.AfterRun(ctx, result, err)
 }
 
-// observe reports a run to the observer that no runner reports.
-func (d *daemon) observe(result slots.Result, err error) {
+// observe reports a run to the observer that no runner reports, and logs its panic instead of ending the process.
+func (d *daemon) observe(ctx context.Context, result slots.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.ErrorContext(ctx, "a function that observes the run panicked", "function", "Observer.Ran", "panic", p,
+				"stack", string(debug.Stack()))
+		}
+	}()
 	if o := d.cfg.Runner.Observer; o != nil {
 		o.Ran(result, err)
 	}
@@ -192,7 +199,7 @@ func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, err
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
 		result := slots.Result{Slot: slot, Kind: slots.KindRun}
-		d.observe(result, stoppedBy(ctx, false, err))
+		d.observe(ctx, result, stoppedBy(ctx, false, err))
 		return result, err
 	}
 	result, err := r.Run(ctx, slot)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -407,6 +408,30 @@ func (o *observer) count(from time.Time) (n, again int) {
 		}
 	}
 	return n, again
+}
+
+// panicking is an observer that counts the runs it panics for.
+type panicking struct{ ran atomic.Int64 }
+
+func (*panicking) Recorded([]slots.Recorded) {}
+
+func (p *panicking) Ran(_ slots.Result, err error) {
+	if err != nil {
+		p.ran.Add(1)
+		panic("metrics are broken")
+	}
+}
+
+func TestAnObserverThatPanicsWithoutADatabaseDoesNotEndTheDaemon(t *testing.T) {
+	t.Parallel()
+	w := setup(t, time.Second)
+	o := new(panicking)
+	_, _ = w.start(func(c *Config) { c.Runner.Observer = o })
+	eventually(t, "a slot to be done", func() bool { return w.count(`select count(*) from prescient.slot_run where state = 'done'`) > 0 })
+	if err := w.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "two runs that failed", func() bool { return o.ran.Load() >= 2 })
 }
 
 func TestASlotThatBeginsWithoutADatabaseCountsAsAFailedRun(t *testing.T) {

@@ -84,7 +84,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	counter := emitter(ch, prometheus.CounterValue)
 	for name, j := range m.jobs {
 		for outcome, n := range j.rows {
-			counter(checks, float64(n), name, outcome)
+			counter(checks, float64(n), name, string(outcome))
 		}
 		ch <- j.lateness.metric(lateness, name)
 		ch <- j.duration.metric(duration, name)

@@ -48,7 +48,7 @@ type Metrics struct {
 
 // job holds the counts of one job.
 type job struct {
-	rows               map[string]int64 // by outcome
+	rows               map[jobs.Outcome]int64
 	lateness, duration *histogram
 	sla                time.Duration // 0: none
 	late               int64         // checks that began later
@@ -101,9 +101,9 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 }
 
 // ends are the outcomes of rows whose checks were recorded.
-var ends = []string{
-	string(jobs.OutcomeDone), string(jobs.OutcomeFailed), string(jobs.OutcomeMaxChecks), string(jobs.OutcomeHorizon),
-	string(jobs.OutcomePast), string(jobs.OutcomeDeadline), string(jobs.OutcomeSkipped),
+var ends = []jobs.Outcome{
+	jobs.OutcomeDone, jobs.OutcomeFailed, jobs.OutcomeMaxChecks, jobs.OutcomeHorizon,
+	jobs.OutcomePast, jobs.OutcomeDeadline, jobs.OutcomeSkipped,
 	slots.Rescheduled, slots.Retried, slots.Deferred,
 }
 
@@ -113,7 +113,7 @@ func (m *Metrics) job(name string) *job {
 	j, ok := m.jobs[name]
 	if !ok {
 		j = &job{
-			rows: map[string]int64{}, lateness: newHistogram(latenessBounds),
+			rows: map[jobs.Outcome]int64{}, lateness: newHistogram(latenessBounds),
 			duration: newHistogram(durationBounds),
 		}
 		for _, outcome := range ends {
