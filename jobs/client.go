@@ -45,7 +45,7 @@ type Config struct {
 	Setting *pgsql.Setting
 }
 
-// Client enqueues, cancels and moves checks, and reads waiting and ended ones. It holds no
+// Client enqueues, cancels and moves checks. It reads only those that wait beside a check, see Related. It holds no
 // connection and is safe for concurrent use.
 //
 // If the schema has roles (see pgsql.MakeRoles), the role of an app may enqueue, cancel and move.
@@ -58,8 +58,8 @@ type Client struct {
 	setting pgsql.Setting
 }
 
-// DB runs the statements of a call that reads. With a *sql.Tx or *sqlx.Tx the call is part of that
-// transaction. With a *sql.DB or *sqlx.DB it runs in a new transaction.
+// DB runs the statements of a call that reads, and of what packages admin and schedule write. With a *sql.Tx or
+// *sqlx.Tx the call is part of that transaction. With a *sql.DB or *sqlx.DB it runs in a new transaction.
 type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -75,7 +75,8 @@ type Tx interface {
 }
 
 // OwnTx stands for a transaction that begins with a call and is committed before the call returns. So what the call
-// writes does not depend on any other transaction. db may be a *sql.DB or *sqlx.DB.
+// writes does not depend on any other transaction. db may be a *sql.DB or *sqlx.DB. Of another type, or of nil, it
+// returns nil, which each call refuses.
 func OwnTx(db pgsql.Pool) Tx {
 	if pool := pg.Sqlx(db); pool != nil {
 		return ownTx{pool}

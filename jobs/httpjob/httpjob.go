@@ -27,7 +27,8 @@ type Config struct {
 	Name string
 	// URL is where the rows are posted to, http or https.
 	URL string
-	// Secret signs each request; see egress.Config. Empty: unsigned.
+	// Secret signs each request: "whsec_" and 24 to 64 bytes in base64. Several secrets, separated by spaces, make
+	// several signatures. Empty: unsigned.
 	Secret string
 	// Allow lists private or otherwise special addresses that the service may have.
 	Allow []netip.Prefix

@@ -8,7 +8,7 @@
 //	g.Ceil(at)  // the first slot at or after an instant: when a check asked for at is due
 //	g.Floor(at) // the slot a run at that instant works on
 //
-// Instants have the resolution of PostgreSQL, a microsecond; see [Micro].
+// Instants have the resolution of PostgreSQL, a microsecond; see [RoundMicro].
 package grid
 
 import (
@@ -129,7 +129,6 @@ func Later(a, b time.Time) time.Time {
 
 // RoundMicro returns t as PostgreSQL stores it: in whole microseconds. The server reads the
 // fraction of a second as a binary floating-point number and rounds a half to the even microsecond.
-// Micro does the same.
 func RoundMicro(t time.Time) time.Time {
 	fraction := math.RoundToEven(float64(t.Nanosecond()) / 1e9 * 1e6)
 	return time.Unix(t.Unix(), int64(fraction)*int64(time.Microsecond)).UTC()

@@ -93,10 +93,13 @@ func of(job string, found []Finding) []Finding {
 
 // Check reads the state and judges it. since is the first slot to search for missed or open slots;
 // the zero time means the ledger's first. knows reports whether the caller has registered a job: the
-// caller's catch-up cannot run rows of other jobs.
+// caller's catch-up cannot run rows of other jobs. Nil: it has registered none.
 func Check(
 	ctx context.Context, l *ledger.Ledger, since time.Time, thresholds Thresholds, knows func(job string) bool,
 ) (Report, error) {
+	if knows == nil {
+		knows = func(string) bool { return false }
+	}
 	r := Report{knows: knows}
 	var err error
 	if r.State, err = Read(ctx, l, since); err != nil {
