@@ -22,7 +22,7 @@ func TestAllRowsAreAcknowledgedBesideAnotherOperator(t *testing.T) {
 	tx.MustExec(`update prescient.future_job_history set ack = '{}' where id = 1`)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if n, err := admin.New(w.client).AckAll(t.Context(), w.db, admin.AckFilter{All: true}, "a move", ""); err != nil || n != page {
+		if n, err := admin.New(w.client).AckAll(t.Context(), w.db, admin.AckFilter{All: true}, admin.AckOptions{Because: "a move"}); err != nil || n != page {
 			t.Errorf("%d rows were acknowledged, %v", n, err)
 		}
 	})
@@ -31,7 +31,7 @@ func TestAllRowsAreAcknowledgedBesideAnotherOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	left, err := admin.New(w.client).CountAck(t.Context(), w.db, admin.AckFilter{All: true})
+	left, err := admin.New(w.client).PreviewAck(t.Context(), w.db, admin.AckFilter{All: true})
 	if err != nil || left.Rows != 0 {
 		t.Errorf("%d rows are left, %v", left.Rows, err)
 	}

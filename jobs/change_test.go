@@ -96,7 +96,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		{admin.CancelFilter{EntityName: "order"}, 2, 1},
 		{admin.CancelFilter{EntityName: "order"}, 2, 0},
 	} {
-		counted, err := admin.New(w.client).CountCancel(t.Context(), w.db, step.filter)
+		counted, err := admin.New(w.client).PreviewCancel(t.Context(), w.db, step.filter)
 		if err != nil || min(counted.Checks, int64(step.limit)) != step.want {
 			t.Errorf("%+v: counted %+v, %v", step.filter, counted, err)
 		}
@@ -119,7 +119,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		}
 	}
 	unstorable := admin.CancelFilter{Payload: `{"merchant": "\u0000"}`}
-	_, err := admin.New(w.client).CountCancel(t.Context(), w.db, unstorable)
+	_, err := admin.New(w.client).PreviewCancel(t.Context(), w.db, unstorable)
 	if refused, ok := errors.AsType[*jobs.FieldError](err); !ok || refused.Field != "payload" {
 		t.Errorf("a payload that no check can have: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	if n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, admin.Position{}, 10); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n.Checks != 1 {
+	if n, err := admin.New(w.client).PreviewCancel(t.Context(), w.db, all); err != nil || n.Checks != 1 {
 		t.Errorf("%+v left, %v", n, err)
 	}
 }
@@ -271,11 +271,11 @@ func TestACountNamesTheChecksThatAreCancelled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	operator, all := admin.New(w.client), admin.CancelFilter{JobExec: "remind"}
-	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found != (admin.CancelCount{Digest: "0"}) {
+	if found, err := operator.PreviewCancel(t.Context(), w.db, all); err != nil || found != (admin.CancelCount{Digest: "0"}) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	w.enqueue(check("1", slot(4)), jobs.Keep)
-	found, err := operator.CountCancel(t.Context(), w.db, all)
+	found, err := operator.PreviewCancel(t.Context(), w.db, all)
 	if err != nil || found.Checks != 1 {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -283,12 +283,12 @@ func TestACountNamesTheChecksThatAreCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.enqueue(check("2", slot(4)), jobs.Keep)
-	if other, err := operator.CountCancel(t.Context(), w.db, all); err != nil || other.Checks != 1 || other.Digest == found.Digest {
+	if other, err := operator.PreviewCancel(t.Context(), w.db, all); err != nil || other.Checks != 1 || other.Digest == found.Digest {
 		t.Errorf("%+v, as %+v, %v", other, found, err)
 	}
 	w.enqueue(check("1", slot(3)), jobs.Keep)
 	all.Until = found.Until
-	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found.Checks != 0 {
+	if found, err := operator.PreviewCancel(t.Context(), w.db, all); err != nil || found.Checks != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if done, err := operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{}); err != nil || done != (admin.Cancelled{}) {

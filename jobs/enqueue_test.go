@@ -583,7 +583,7 @@ func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.Request{check("1", now)}))
 	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
 	_, list := seq.Collect(admin.New(w.client).List(t.Context(), nil, admin.Filter{}))
-	_, prune := admin.New(w.client).Prune(t.Context(), nil, now, true)
+	_, prune := admin.New(w.client).PreviewPrune(t.Context(), nil, now)
 	for name, err := range map[string]error{"Enqueue": enqueue, "EnqueueAll": all, "Cancel": cancel, "List": list, "Prune": prune} {
 		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {
 			t.Errorf("%s: %v", name, err)

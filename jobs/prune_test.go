@@ -26,7 +26,7 @@ func TestPruneTellsFirstAndThenDrops(t *testing.T) {
 	w.exec("analyze prescient.future_job_history")
 	before := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	for _, dryRun := range []bool{true, false} {
-		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, dryRun)
+		list, err := pruned(admin.New(w.client), dryRun)(t.Context(), w.db, before)
 		found := false
 		for _, p := range list {
 			found = found || p == admin.PrunedPartition{Partition: "future_job_history_202702", Rows: 1}
@@ -68,7 +68,7 @@ func TestPruneForgetsWhatOperatorsDidBeforeThatAndNothingThatGoesOn(t *testing.T
 		{false, []admin.PrunedPartition{{Partition: "action", Rows: 1}}, "ended later, goes on"},
 		{false, nil, "ended later, goes on"},
 	} {
-		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, test.dryRun)
+		list, err := pruned(admin.New(w.client), test.dryRun)(t.Context(), w.db, before)
 		var left string
 		if err == nil {
 			err = w.db.GetContext(t.Context(), &left, "select string_agg(target, ', ' order by id) from prescient.action")
@@ -90,7 +90,7 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 	pruned := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		_, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false)
+		_, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now())
 		pruned <- err
 	}()
 	var err error
@@ -106,7 +106,7 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 	end()
-	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false); err != nil {
+	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now()); err != nil {
 		t.Errorf("when nobody reads any more: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestPruneOutlastsAShortReader(t *testing.T) {
 	w := setup(t)
 	end := w.reading()
 	time.AfterFunc(time.Second, end)
-	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now(), false); err != nil {
+	if _, err := admin.New(w.client).Prune(t.Context(), w.db, time.Now()); err != nil {
 		t.Error(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestPruneTriesOnceInATransactionOfTheCaller(t *testing.T) {
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	// A second try would fail differently: the server refuses every statement of a transaction after an error.
-	if _, err := admin.New(w.client).Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, admin.ErrHistoryInUse) {
+	if _, err := admin.New(w.client).Prune(t.Context(), tx, time.Now()); !errors.Is(err, admin.ErrHistoryInUse) {
 		t.Error(err)
 	}
 }
@@ -153,7 +153,7 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	defer w.reading()()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
 	defer cancel()
-	if _, err := admin.New(w.client).Prune(ctx, w.db, time.Now(), false); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := admin.New(w.client).Prune(ctx, w.db, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -171,7 +171,7 @@ func TestPruneForgetsWhatRulesHaveFiredForKeysThatDoNotWait(t *testing.T) {
 		select 7, n::text, '2020-01-01', 'first', '2020-02-01' from generate_series(1, 10001) as n`)
 	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
 	for _, dryRun := range []bool{true, false} {
-		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, dryRun)
+		list, err := pruned(admin.New(w.client), dryRun)(t.Context(), w.db, before)
 		if err != nil || !slices.Contains(list, admin.PrunedPartition{Partition: "rule_fired", Rows: 10_002}) {
 			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
 		}
@@ -201,7 +201,7 @@ func TestPrunesThatAreCutShortForgetTheLastOldEntry(t *testing.T) {
 		create trigger cut after delete on prescient.rule_fired for each statement execute function public.cut()`)
 	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
 	for try := 1; ; try++ {
-		_, _ = admin.New(w.client).Prune(t.Context(), w.db, before, false) // one page of four
+		_, _ = admin.New(w.client).Prune(t.Context(), w.db, before) // one page of four
 		var left int
 		if err := w.db.Get(&left, "select count(*) from prescient.rule_fired where fired_at < $1", before); err != nil {
 			t.Fatal(err)
@@ -213,4 +213,12 @@ func TestPrunesThatAreCutShortForgetTheLastOldEntry(t *testing.T) {
 			t.Fatal("the last entry is still there")
 		}
 	}
+}
+
+// pruned returns the call that prunes history, or with dryRun the one that changes nothing.
+func pruned(c *admin.Client, dryRun bool) func(context.Context, jobs.DB, time.Time) ([]admin.PrunedPartition, error) {
+	if dryRun {
+		return c.PreviewPrune
+	}
+	return c.Prune
 }

@@ -437,6 +437,15 @@ func TestAFilterThatNamesNothingRetriesAndCancelsNothing(t *testing.T) {
 	w.fail()
 	w.enqueue(check("2", slot(1)), jobs.Keep)
 	operator := admin.New(w.client)
+	if found, err := operator.PreviewRetry(t.Context(), w.db, admin.RetryFilter{Limit: 10}); err == nil || found.Checks != 0 {
+		t.Errorf("a preview of a filter that only has a limit: %+v, %v", found, err)
+	}
+	if found, err := operator.PreviewCancel(t.Context(), w.db, admin.CancelFilter{}); err == nil || found.Checks != 0 {
+		t.Errorf("a preview of a cancel that names nothing: %+v, %v", found, err)
+	}
+	if found, err := operator.PreviewAck(t.Context(), w.db, admin.AckFilter{}); err == nil || found.Rows != 0 {
+		t.Errorf("a preview of an acknowledgement that names nothing: %+v, %v", found, err)
+	}
 	if n, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{Limit: 10}, slot(2)); err == nil || n != 0 {
 		t.Errorf("retried %d, %v", n, err)
 	}
@@ -535,7 +544,7 @@ func TestChangesOfManyChecksLeaveThoseOfSchedules(t *testing.T) {
 		t.Errorf("%d checks of the entity are cancelled, %v", n, err)
 	}
 	w.enqueue(own, jobs.Keep)
-	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found.Checks != 1 {
+	if found, err := operator.PreviewCancel(t.Context(), w.db, all); err != nil || found.Checks != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if done, err := operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{}); err != nil || done.Cancelled != 1 {
@@ -543,7 +552,7 @@ func TestChangesOfManyChecksLeaveThoseOfSchedules(t *testing.T) {
 	}
 	w.enqueue(own, jobs.Keep)
 	w.fail()
-	if found, err := operator.PreviewRetry(t.Context(), w.db, admin.RetryFilter{}); err != nil || found.Checks != 1 {
+	if found, err := operator.PreviewRetry(t.Context(), w.db, admin.RetryFilter{All: true}); err != nil || found.Checks != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if retried, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(2)); err != nil || retried != 1 {

@@ -147,7 +147,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	}
 	_, paused := admin.New(replayed).Pause(t.Context(), operator, "one")
 	_, resumed := admin.New(replayed).Resume(t.Context(), operator, "one")
-	_, pruned := admin.New(replayed).Prune(t.Context(), operator, noon.AddDate(1, 0, 0), false)
+	_, pruned := admin.New(replayed).Prune(t.Context(), operator, noon.AddDate(1, 0, 0))
 	_, cancelled := client.CancelEntity(t.Context(), jobs.OwnTx(operator), "order", "1")
 	if err := errors.Join(paused, resumed, pruned, cancelled); err != nil {
 		t.Error(err)

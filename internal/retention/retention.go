@@ -81,7 +81,7 @@ func Prune(ctx context.Context, c Config, most time.Duration) (done Pruned, err 
 	if done.Events, err = outbox.New(c.DB, c.Schema).Prune(ctx, before); err != nil {
 		return done, err
 	}
-	dropped, err := admin.New(client).Prune(ctx, c.DB, before, false)
+	dropped, err := admin.New(client).Prune(ctx, c.DB, before)
 	done.Partitions = len(dropped)
 	return done, err
 }

@@ -204,7 +204,7 @@ func (s *Store) notedFrom(ctx context.Context, u *understood, was *Status) (warn
 // and payloads that are not those of the rule. If another apply has made the rule meanwhile, the checks are
 // its own, and refuseWaiting returns the rule.
 func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) (*Status, error) {
-	found, err := admin.New(s.client).CountCancel(ctx, s.db, admin.CancelFilter{JobExec: asked.Name})
+	found, err := admin.New(s.client).PreviewCancel(ctx, s.db, admin.CancelFilter{JobExec: asked.Name})
 	if err != nil || found.Checks == 0 {
 		return nil, err
 	}

@@ -98,8 +98,11 @@ type AckCount struct {
 	Digest string
 }
 
-// CountAck counts the rows that [Client.Ack] would acknowledge.
-func (c *Client) CountAck(ctx context.Context, db jobs.DB, f AckFilter) (found AckCount, err error) {
+// PreviewAck counts the rows that [Client.Ack] would acknowledge.
+func (c *Client) PreviewAck(ctx context.Context, db jobs.DB, f AckFilter) (found AckCount, err error) {
+	if f.IsZero() {
+		return found, errors.New("count the rows to acknowledge: the filter must name something, or be All")
+	}
 	var newest sql.NullTime
 	if err := c.row(ctx, db, pg.HistoryUnacked, f.args(), &found.Rows, &newest, &found.Digest); err != nil {
 		return AckCount{}, fmt.Errorf("count the rows to acknowledge: %w", err)
@@ -137,20 +140,26 @@ func (c *Client) ack(
 // ackedAtOnce is how many rows a transaction of AckAll acknowledges.
 const ackedAtOnce = 10_000
 
-// AckAll acknowledges all rows that a filter selects, 10,000 in each transaction, for an actor. After an error, the
-// transactions before it stay.
-func (c *Client) AckAll(
-	ctx context.Context, db pgsql.Pool, f AckFilter, because, actor string,
-) (acked int64, err error) {
+// AckOptions say how AckAll acknowledges.
+type AckOptions struct {
+	// Because is the reason. See ValidateBecause.
+	Because string
+	// Actor is recorded with each transaction, see jobs.SetActor. Optional.
+	Actor string
+}
+
+// AckAll acknowledges all rows that a filter selects, 10,000 in each transaction. After an error, the transactions
+// before it stay.
+func (c *Client) AckAll(ctx context.Context, db pgsql.Pool, f AckFilter, o AckOptions) (acked int64, err error) {
 	for {
 		var n, found int64
 		err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-			if actor != "" {
-				if err := jobs.SetActor(ctx, tx, actor); err != nil {
+			if o.Actor != "" {
+				if err := jobs.SetActor(ctx, tx, o.Actor); err != nil {
 					return err
 				}
 			}
-			n, found, err = c.ack(ctx, tx, f, because, ackedAtOnce)
+			n, found, err = c.ack(ctx, tx, f, o.Because, ackedAtOnce)
 			return err
 		})
 		if err != nil {

@@ -106,8 +106,11 @@ type CancelCount struct {
 	Stay int64
 }
 
-// CountCancel counts the waiting checks that [Client.CancelMany] would end.
-func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (found CancelCount, err error) {
+// PreviewCancel counts the waiting checks that [Client.CancelMany] would end.
+func (c *Client) PreviewCancel(ctx context.Context, db jobs.DB, f CancelFilter) (found CancelCount, err error) {
+	if f.IsZero() {
+		return found, errors.New("count the checks to cancel: the filter must name something")
+	}
 	if err := f.validate(); err != nil {
 		return found, fmt.Errorf("count the checks to cancel: %w", err)
 	}
@@ -129,7 +132,7 @@ const vainTurns = 10
 // It returns their number, and the position from which the next call goes on. To cancel all of them,
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
-// position: CountCancel counts them, and another walk cancels them. Neither sees a row that is on its way
+// position: PreviewCancel counts them, and another walk cancels them. Neither sees a row that is on its way
 // from another store. A trigger on future_job that suppresses a cancellation is an error of PostgreSQL. It
 // needs the rights of a runner.
 func (c *Client) CancelMany(
@@ -211,7 +214,7 @@ func (c *Client) CancelAll(
 			break
 		}
 		var left CancelCount
-		if left, err = c.CountCancel(ctx, db, f); err != nil || left.Checks == 0 {
+		if left, err = c.PreviewCancel(ctx, db, f); err != nil || left.Checks == 0 {
 			break
 		}
 		done.Left = left.Checks

@@ -68,7 +68,7 @@ func ExampleClient_History() {
 
 // History is kept for a year.
 func ExampleClient_Prune() {
-	pruned, err := operator.Prune(ctx, db, time.Now().AddDate(-1, 0, 0), false)
+	pruned, err := operator.Prune(ctx, db, time.Now().AddDate(-1, 0, 0))
 	if err != nil {
 		slog.Error("prune history", "error", err)
 	}

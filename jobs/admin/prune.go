@@ -33,12 +33,22 @@ type PrunedPartition struct {
 
 // Prune drops the months (UTC) of history that ended before an instant. It also deletes the older
 // rows of table action, the record of what operators did, and of table rule_fired: what rules have
-// fired for keys that do not wait. With dryRun it changes nothing and only returns them.
+// fired for keys that do not wait. It returns what is gone.
 //
 // It never waits for sessions that read history, because every transaction that ends a check would
 // wait behind it. It tries a pool for a few seconds, and a transaction once. Then it returns
 // ErrHistoryInUse, and has dropped nothing.
-func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
+func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time) ([]PrunedPartition, error) {
+	return c.pruneAll(ctx, db, before, false)
+}
+
+// PreviewPrune returns what [Client.Prune] would drop and delete, and changes nothing.
+func (c *Client) PreviewPrune(ctx context.Context, db jobs.DB, before time.Time) ([]PrunedPartition, error) {
+	return c.pruneAll(ctx, db, before, true)
+}
+
+// pruneAll is Prune, or with dryRun PreviewPrune.
+func (c *Client) pruneAll(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
 	pruned, err := c.prune(ctx, db, before, dryRun)
 	for try := 1; try < pruneTries && !tx.Is(db) && pg.IsLockTimeout(err); try++ {
 		select {

@@ -21,8 +21,8 @@ type RetryFilter struct {
 	EntityKey  string
 	ItemKey    *string   // nil: every item; "": rows without an item
 	Since      time.Time // failed at or after
-	All        bool      // all failed checks that the other fields select, perhaps every one, without acknowledged ones
-	Limit      int       // default 1000
+	All        bool      // the other fields but Limit may be zero: every failed check without an acknowledgement
+	Limit      int       // the most checks of one call; default 1000
 }
 
 // IsZero reports whether the filter selects nothing, because no field but Limit is set.
@@ -31,12 +31,12 @@ func (f RetryFilter) IsZero() bool {
 	return f == RetryFilter{}
 }
 
-// Retry moves failed checks from history, with a clean error count, into the first slot at or after
+// Retry moves up to Limit failed checks from history, with a clean error count, into the first slot at or after
 // at. The zero time is the next slot. An instant beyond the horizon is a FieldError. If a
 // key already waits, nothing changes for it: its failed row stays in history, and waiting counts it.
 // A row that was acknowledged (see [Client.Ack]) is moved only by its EntityKey or its ID.
 // Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
-// row.
+// row. If retried and waiting are Limit together, there may be more.
 func (c *Client) Retry(
 	ctx context.Context, db jobs.DB, f RetryFilter, at time.Time,
 ) (retried, waiting int64, err error) {
@@ -64,8 +64,11 @@ type RetryCount struct {
 	Digest string
 }
 
-// PreviewRetry counts the checks that Retry would find.
+// PreviewRetry counts the checks that Retry would find, up to Limit of them.
 func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found RetryCount, err error) {
+	if f.IsZero() {
+		return found, errors.New("count failed checks: the filter must name something, or be All")
+	}
 	if err := c.row(ctx, db, pg.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
 		return RetryCount{}, fmt.Errorf("count failed checks: %w", err)
 	}

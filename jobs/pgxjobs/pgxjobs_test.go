@@ -101,7 +101,7 @@ func (w *world) story(db jobs.Tx) (all []said) {
 	tell("ServedAt", err, at)
 	retried, waiting, err := admin.New(c).Retry(ctx, db, admin.RetryFilter{Since: slot(0), Limit: 10}, slot(4).Add(time.Nanosecond))
 	tell("Retry", err, retried, waiting)
-	pruned, err := admin.New(c).Prune(ctx, db, slot(0), true)
+	pruned, err := admin.New(c).PreviewPrune(ctx, db, slot(0))
 	tell("Prune", err, len(pruned) > 0)
 	return all
 }

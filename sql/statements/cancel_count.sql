@@ -2,7 +2,7 @@
 -- also returns when the newest of them was enqueued, a digest, which tells these checks from as many
 -- others, and how many checks of rules it leaves out, because no job is given. Without the subqueries
 -- it would call find_job for each row: 11 s instead of 0.5 s for a million rows.
--- Called by jobs/admin.Client.CountCancel.
+-- Called by jobs/admin.Client.PreviewCancel.
 select
     count(*) filter (where not stays),
     max(enqueued_at) filter (where not stays),

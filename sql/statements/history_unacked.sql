@@ -1,6 +1,6 @@
 -- Counts the rows that history_ack would acknowledge with the same parameters. The digest tells these rows from as many
 -- others. newest is when the last of them ended.
--- Called by jobs/admin.Client.CountAck.
+-- Called by jobs/admin.Client.PreviewAck.
 select count(*) as found, max(h.finished_at) as newest, coalesce(sum(hashint8extended(h.id, 0)), 0)::text as digest
 from prescient.future_job_history h
 where h.outcome = 'failed'

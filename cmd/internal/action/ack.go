@@ -41,7 +41,7 @@ func (a Ack) check(*Store) error {
 }
 
 func (a Ack) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	found, err := admin.New(tx.Client).CountAck(ctx, tx.Tx, a.filter())
+	found, err := admin.New(tx.Client).PreviewAck(ctx, tx.Tx, a.filter())
 	if err != nil {
 		return plan, err
 	}
@@ -59,7 +59,8 @@ func (a Ack) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
 }
 
 func (a Ack) run(ctx context.Context, s *Store, actor string) (Report, error) {
-	n, err := admin.New(s.Client).AckAll(ctx, s.DB, a.filter(), a.Because, actor)
+	n, err := admin.New(s.Client).AckAll(ctx, s.DB, a.filter(),
+		admin.AckOptions{Because: a.Because, Actor: actor})
 	if err == nil && n == 0 {
 		err = s.requireJob(ctx, s.DB, a.JobExec)
 	}

@@ -97,7 +97,7 @@ func (c CancelMany) check(s *Store) error {
 }
 
 func (c CancelMany) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	found, err := admin.New(tx.Client).CountCancel(ctx, tx.Tx, c.filter())
+	found, err := admin.New(tx.Client).PreviewCancel(ctx, tx.Tx, c.filter())
 	if err != nil {
 		return plan, err
 	}

@@ -68,7 +68,11 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		before := now.Add(-o.keep).UTC()
 		view.Before = &before
-		pruned, err := admin.New(c).Prune(ctx, db, before, o.dryRun)
+		prune := admin.New(c).Prune
+		if o.dryRun {
+			prune = admin.New(c).PreviewPrune
+		}
+		pruned, err := prune(ctx, db, before)
 		view.Partitions = append(view.Partitions, pruned...)
 		if err != nil || o.dryRun {
 			return err
