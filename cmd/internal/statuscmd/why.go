@@ -104,7 +104,10 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 			}
 			told.Store(true)
 			lines := wrapped(admin.Why{Entries: events, Now: now, Binary: f.Self()}.Lines(), f.Width())
-			about := subject(key, events)
+			about, err := subjects(ctx, c, db, key, events)
+			if err != nil {
+				return err
+			}
 			told, wrong := messages(ctx, f, db, about)
 			dead, err := undelivered(ctx, f, db, about)
 			return errors.Join(err, wrong, f.Lines(slices.Concat(lines, told, dead)...))
@@ -112,50 +115,62 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 	})
 }
 
-// subject returns the subject of the events about an entity: of the steps of a rule, if it has fired one, or of a
-// schedule. Empty: there are none.
-func subject(key jobs.Key, events []admin.TimelineEntry) string {
+// subjects returns the subjects of the events about an entity: of the steps of a rule, if it has fired one, also those
+// of keys that the row had before, or of a schedule.
+func subjects(
+	ctx context.Context, c *jobs.Client, db *sqlx.DB, key jobs.Key, events []admin.TimelineEntry,
+) (list []string, err error) {
 	switch {
 	case key.EntityName == schedule.EntityName:
-		return key.EntityKey
-	case slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }):
-		return rule.Subject(key.EntityName, key.EntityKey)
-	}
-	return ""
-}
-
-// messages says what became of the messages about a subject.
-func messages(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, subject string,
-) (lines []string, err error) {
-	if subject == "" {
+		return []string{key.EntityKey}, nil
+	case !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }):
 		return nil, nil
 	}
-	list, err := outbox.New(db, f.Schema()).Messages(reserved.Caller{}, ctx, subject)
-	if err != nil || len(list) == 0 {
-		return nil, err
+	keys, err := admin.New(c).FormerKeys(ctx, db, key.EntityName, key.EntityKey)
+	for _, k := range append(keys, key.EntityKey) {
+		list = append(list, rule.Subject(key.EntityName, k))
 	}
-	lines = []string{"", "messages:"}
-	for _, told := range list {
+	return list, err
+}
+
+// messages says what became of the messages about subjects.
+func messages(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, subjects []string,
+) (lines []string, err error) {
+	var all []outbox.Told
+	for _, subject := range subjects {
+		list, err := outbox.New(db, f.Schema()).Messages(reserved.Caller{}, ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.SortStableFunc(all, func(a, b outbox.Told) int { return a.At.Compare(b.At) })
+	for i, told := range all {
+		if i == 0 {
+			lines = []string{"", "messages:"}
+		}
 		lines = append(lines, strings.Map(plain.Printable, spoken.Instant(told.At)+"  "+view.Told(told)))
 	}
 	return lines, nil
 }
 
-// undelivered says how many events of a subject are dead letters.
+// undelivered says how many events of subjects are dead letters.
 func undelivered(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, subject string,
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, subjects []string,
 ) (lines []string, err error) {
-	if subject == "" {
-		return nil, nil
+	for _, subject := range subjects {
+		found, err := deadletter.NewList(db, f.Schema()).Count(ctx, deadletter.Filter{Subject: subject})
+		if err != nil {
+			return nil, err
+		}
+		if found.Letters > 0 {
+			lines = append(lines, "", fmt.Sprintf("%s about it %s not delivered: see %s events dead --subject %s",
+				spoken.Count(found.Letters, "event", "events"),
+				spoken.Noun(found.Letters, "is a dead letter,", "are dead letters,"), f.Self(), spoken.Word(subject)))
+		}
 	}
-	found, err := deadletter.NewList(db, f.Schema()).Count(ctx, deadletter.Filter{Subject: subject})
-	if err != nil || found.Letters == 0 {
-		return nil, err
-	}
-	return []string{"", fmt.Sprintf("%s about it %s not delivered: see %s events dead --subject %s",
-		spoken.Count(found.Letters, "event", "events"), spoken.Noun(found.Letters, "is a dead letter,", "are dead letters,"),
-		f.Self(), spoken.Word(subject))}, nil
+	return lines, nil
 }
 
 // wrapped wraps lines of an instant and a sentence at a width other than 0, which is that of the terminal.
