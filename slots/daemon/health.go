@@ -206,7 +206,7 @@ func (d *daemon) serve(ctx context.Context, health http.Handler) (end func(), er
 		return func() {}, nil
 	}
 	mux := http.NewServeMux()
-	for _, path := range Paths {
+	for _, path := range Paths() {
 		mux.Handle(path, health)
 	}
 	if d.cfg.Handler != nil {

@@ -57,8 +57,8 @@ type MultiHealth struct {
 // multiEvery is how often the daemon tells systemd its state.
 const multiEvery = time.Second
 
-// Paths are the paths that Multi.Handler serves.
-var Paths = []string{"/healthz", "/readyz", "/livez"}
+// Paths returns the paths that Multi.Handler serves.
+func Paths() []string { return []string{"/healthz", "/readyz", "/livez"} }
 
 // NewMulti returns a Multi without stores. It tells systemd the state until ctx ends.
 func NewMulti(_ reserved.Caller, ctx context.Context, cfg MultiConfig) *Multi {

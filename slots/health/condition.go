@@ -37,12 +37,12 @@ const (
 // Named returns the finding of a name, without its text. The error says what is wrong with the name. See Finding.Name.
 func Named(name string) (f Finding, err error) {
 	condition, of, has := strings.Cut(name, "/")
-	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == condition })
+	i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Name == condition })
 	if i < 0 {
 		return f, noCondition(condition)
 	}
 	f.Condition = condition
-	switch about := Conditions[i].about; {
+	switch about := conditions[i].about; {
 	case about == aboutAll && has:
 		return f, fmt.Errorf("a finding %s is not about one job: leave out /%s", condition, of)
 	case about == aboutOne && of == "":
@@ -63,9 +63,11 @@ func noCondition(typed string) error {
 		"; they are "+strings.Join(Names(), ", ")))
 }
 
-// Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
+// Conditions returns all conditions, in the order in which they are judged. If a finding tells a problem, later
 // conditions leave it out.
-var Conditions = []Condition{
+func Conditions() []Condition { return slices.Clone(conditions) }
+
+var conditions = []Condition{
 	{"unserved", "more than THRESHOLD jobs that no run of the last 7 days had, with rows " +
 		"that are due within a day and were requested more than a width ago", "", 0, unserved, aboutAll},
 	{"missed", "more than THRESHOLD slots that no run has opened", "", 0, missed, aboutAll},
@@ -128,11 +130,11 @@ type Thresholds struct {
 // Set takes a threshold such as "gave-up=10", "overdue=2h", "slow=150%" or "failing=off".
 func (l *Thresholds) Set(text string) error {
 	name, value, _ := strings.Cut(text, "=")
-	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
+	i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Name == name })
 	if i < 0 {
 		return noCondition(name)
 	}
-	threshold, err := Conditions[i].parse(value)
+	threshold, err := conditions[i].parse(value)
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func (l *Thresholds) Set(text string) error {
 }
 
 // Names returns the names of the conditions.
-func Names() []string { return seq.Map(Conditions, func(c Condition) string { return c.Name }) }
+func Names() []string { return seq.Map(conditions, func(c Condition) string { return c.Name }) }
 
 // Threshold returns the default threshold, in the form that Set takes.
 func (c Condition) Threshold() string {

@@ -123,7 +123,7 @@ func Check(
 			return r, err
 		}
 	}
-	for _, c := range Conditions {
+	for _, c := range conditions {
 		if threshold, on := thresholds.of(c); on {
 			for _, f := range c.judge(&r, threshold) {
 				f.Condition = c.Name

@@ -65,7 +65,7 @@ func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 		return errors.Join(release(), exit.Usagef("the settings have no destination: "+
 			"set events.destination, or name one in events.destinations"))
 	}
-	cfg.Now = true
+	cfg.RetryNow = true
 	forwarder, err := forward.Start(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, release())

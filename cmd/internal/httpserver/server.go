@@ -208,7 +208,7 @@ func (s *Server) startListening(ctx context.Context, health, content http.Handle
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", measured)
-	for _, path := range daemon.Paths {
+	for _, path := range daemon.Paths() {
 		mux.Handle(path, health)
 	}
 	mux.Handle("/", content)

@@ -98,7 +98,7 @@ func withSuffix(list []string, suffix string) []string {
 // conditionsHelp returns a line for each condition.
 func conditionsHelp() string {
 	var text strings.Builder
-	for _, c := range health.Conditions {
+	for _, c := range health.Conditions() {
 		fmt.Fprintf(&text, "  %-14s  %s\n", c.Name, strings.ReplaceAll(c.Help, "THRESHOLD", c.Threshold()))
 	}
 	return text.String()

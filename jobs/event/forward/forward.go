@@ -37,8 +37,8 @@ type Config struct {
 	MaxAge time.Duration
 	// Continue sends later events of the subject of a dead letter. Default: they wait behind it, in the list.
 	Continue bool
-	// Now tries refused events at once, also before their pauses are over.
-	Now bool
+	// RetryNow tries refused events at once, also before their pauses are over.
+	RetryNow bool
 	// Lease is how long a forwarder that is silent keeps a destination. Defaults to DefaultLease.
 	Lease time.Duration
 	// Logger gets a warning when a destination begins to fail, and for each dead letter. Default: slog.Default().

@@ -293,7 +293,7 @@ func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {
 	if sent := w.send(); sent.Refused != 0 || sent.Refusal != nil {
 		t.Errorf("within the pause: %+v", sent)
 	}
-	w.cfg.Now = true
+	w.cfg.RetryNow = true
 	if sent := w.send(); sent.Refused == 0 || !errors.Is(sent.Refusal, event.ErrRefused) {
 		t.Errorf("%+v", sent)
 	}
@@ -305,7 +305,7 @@ func TestAForwarderTriesRefusedEventsAtOnceIfToldTo(t *testing.T) {
 // Another forwarder has locked what it tries itself: there is nothing to wait for.
 func TestAForwarderThatTriesAtOnceWaitsForNoOtherOne(t *testing.T) {
 	t.Parallel()
-	w := setup(t, forward.Config{Now: true})
+	w := setup(t, forward.Config{RetryNow: true})
 	w.receiver.refuse("a1")
 	w.publish("a1", "b1")
 	w.send()

@@ -24,7 +24,7 @@ const retryPage = 200
 
 // tryNow ends the pauses of the refused events of a destination, if Config.Now is set.
 func tryNow(ctx context.Context, cfg Config, destination string) error {
-	if !cfg.Now {
+	if !cfg.RetryNow {
 		return nil
 	}
 	err := pgsql.InTx(ctx, pg.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
