@@ -38,8 +38,8 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
 		return err
 	}
-	s.heldAt, s.unanswered = time.Time{}, nil // the consumer may have moved since the last turn
-	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
+	s.heldAt, s.unanswered, s.throttled = time.Time{}, nil, false // the consumer may have moved since the last turn
+	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil && !(s.throttled && s.finishes()); {
 		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
 			if err := s.hold(ctx); err != nil {
 				return err
@@ -50,6 +50,16 @@ func (s *sender) drain(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// finishes reports whether Finish was called.
+func (s *sender) finishes() bool {
+	select {
+	case <-s.finishing:
+		return true
+	default:
+		return false
+	}
 }
 
 // step tries refused events again, and sends one batch of the outbox. It reports whether more may follow at once.
@@ -338,6 +348,7 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		}
 	}
 	stopped, throttled := ctx.Err() != nil, errors.Is(failure, event.ErrThrottled)
+	s.throttled = s.throttled || throttled
 	if stopped || throttled || progress && (b.cut != nil || errors.Is(failure, event.ErrBlocked)) {
 		failure = nil // the next batch has what is left
 	}

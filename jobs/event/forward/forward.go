@@ -179,8 +179,8 @@ func (f *Forwarder) Wake() {
 // began is the instant from which sender.awake counts.
 var began = monotonic()
 
-// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what
-// another process sends. A destination that has just failed is not tried again before its pause is over. Finish waits
+// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, also because it
+// gets no more for now (event.ErrThrottled), and what another process sends. A destination that has just failed is not tried again before its pause is over. Finish waits
 // up to 3 s for events that an open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
@@ -222,9 +222,10 @@ type sender struct {
 	size       int                      // events of the next batch
 	done       map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
 	unanswered *try                     // refused events without an answer in this turn; nil: none
-	// outboxFirst tells that the last step had no time for the outbox.
-	outboxFirst bool
-	sent        Sent
+	// outboxFirst tells that the last step had no time for the outbox, and throttled that the destination got no more in
+	// this turn.
+	outboxFirst, throttled bool
+	sent                   Sent
 }
 
 // loop sends until ctx ends, or nothing is left after Finish.
@@ -241,7 +242,7 @@ func (s *sender) loop(ctx context.Context) {
 				until, from = monotonic().Add(patience), s.at
 			}
 			w, looked := s.look(ctx)
-			if err != nil || looked != nil || w == (waits{}) {
+			if err != nil || looked != nil || w == (waits{}) || s.throttled {
 				return
 			}
 			if monotonic().After(until) {

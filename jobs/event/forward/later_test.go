@@ -208,6 +208,49 @@ func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
 	w.want("sent", w.sent(), "shop/a/a2 shop/b/b1")
 }
 
+// A run that waits for the minutes of a receiver would hold back the next slots.
+func TestFinishLeavesWhatAReceiverGetsOnlyLater(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	var ids []string
+	for n := range 100 {
+		ids = append(ids, fmt.Sprint("a", 2*n))
+	}
+	w.publish(ids...)
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
+	calls := 0
+	w.cfg.Destinations[0].Publisher = publish(func(events []event.Event) error {
+		calls++
+		errs := make([]error, len(events))
+		for i := range errs[1:] {
+			errs[i+1] = event.ErrThrottled
+		}
+		return event.Partial(errs)
+	})
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := f.Finish()[0]
+	if sent.Err != nil || sent.Sent == 0 || sent.Refused != 0 {
+		t.Errorf("%+v", sent)
+	}
+	if left := len(strings.Fields(w.refused())); calls >= 50 || left != 100-int(sent.Sent) {
+		t.Errorf("%d calls, and %d messages are left", calls, left)
+	}
+}
+
+// publish is a Publisher.
+type publish func(events []event.Event) error
+
+func (p publish) Publish(_ context.Context, events []event.Event) error {
+	time.Sleep(20 * time.Millisecond) // it waits for its bound
+	return p(events)
+}
+
+func (p publish) Close() error { return nil }
+
 // An incident that was resolved before it was opened would stay open.
 func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	t.Parallel()

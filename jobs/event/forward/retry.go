@@ -63,6 +63,7 @@ func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err err
 		events[i] = l.Event
 	}
 	results := event.Errors(s.to.Publisher.Publish(ctx, events), len(events))
+	s.throttled = s.throttled || slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, event.ErrThrottled) })
 	if down := noAnswer(results); down != nil {
 		return false, &try{letters, down}, nil
 	}
