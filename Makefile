@@ -12,7 +12,7 @@ FUZZTIME = 20s
 PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs/test ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./internal/deadletter ./jobs/event/outbox \
 	./internal/backtest ./internal/expr ./internal/rulestore \
-	./jobs/rule/... ./jobs/schedule/... ./internal/advise ./internal/duration ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
+	./internal/rule/... ./jobs/schedule/... ./internal/advise ./internal/duration ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
 # tests two to four times slower, and find no more than the other tests of the packages

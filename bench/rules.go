@@ -12,10 +12,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/backtest"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 	pgsql "github.com/prescient-go/prescient/sql"
 )

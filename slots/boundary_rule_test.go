@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

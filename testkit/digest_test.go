@@ -12,12 +12,12 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/receiver"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/testkit"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/testkit"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/testkit"
 )

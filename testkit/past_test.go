@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/backtest"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/testkit"
 )

@@ -12,10 +12,10 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

@@ -19,10 +19,10 @@ import (
 
 	"github.com/prescient-go/prescient/internal/backtest"
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )

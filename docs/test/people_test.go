@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/receiver"
 	"github.com/prescient-go/prescient/internal/receiver/receivertest"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // block returns the block of a page that is the content of a file.

@@ -13,9 +13,9 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulesession"
 	"github.com/prescient-go/prescient/internal/rulestore"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/backtest"
 	"github.com/prescient-go/prescient/internal/expr"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )

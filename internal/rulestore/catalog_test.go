@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulesession"
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // denied returns the first right that the checks of a rule lack: to read the rows, or to execute the SQL of a step. The

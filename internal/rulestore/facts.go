@@ -12,8 +12,8 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/sqltext"
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // facts asks the server what the expressions of the rule mean.

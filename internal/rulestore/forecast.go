@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/expr"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // UnknownNames counts the names that the data of rows hold and that are not known. The zero value has counted none.

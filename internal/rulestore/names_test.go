@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // named is a rule whose rows name the calendar and the zone.

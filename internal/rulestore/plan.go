@@ -14,9 +14,9 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

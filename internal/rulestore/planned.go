@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // Plan says what an Apply of a file would do.

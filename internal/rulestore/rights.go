@@ -10,7 +10,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

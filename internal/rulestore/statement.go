@@ -14,8 +14,8 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/sqltext"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

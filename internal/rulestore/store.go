@@ -13,8 +13,8 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

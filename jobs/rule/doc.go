@@ -1,13 +1,6 @@
-// Package rule turns a sentence into checks: "do this, when that has not happened for X", on the
-// tables that are there.
+// Package rule is for applications that bring rules with them: "do this, when that has not happened for
+// X", on the tables that are there, without code. [Parse] reads a file of rules, [Apply] lets the rows of
+// its tables wait, and [Register] lets runs check them.
 //
-// A [Rule] names a table, the column from which time counts, what must happen, and the steps to take
-// if it has not happened in time. Rules are kept in a [File], which [Parse] reads: each mistake is a
-// [Problem] with its line.
-//
-// A [Timing] computes when the steps of a row are due. Business time follows a [Calendar]: its hours,
-// its public holidays and the clocks of its time zone.
-//
-// Package apply applies a file to the tables of a database. [Register] lets runs check the rows that
-// wait. The commands `prescient rules` plan rules and test them on the past.
+// The commands `prescient rules` do the same, plan a change of rules, and test them on the past.
 package rule

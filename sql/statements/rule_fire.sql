@@ -2,7 +2,7 @@
 -- time zone and else empty, the steps $5 for the times $6, which were due at $7. Steps before the instants $8 were left
 -- out; null: none was. It returns a row for each that was not recorded before. A repetition replaces the one before. The
 -- number of rows that Citus reports beside an insert has all.
--- Called by jobs/rule.page.record.
+-- Called by internal/rule.page.record.
 insert into prescient.rule_fired as f (job, entity_key, since, start, step, number, due_at, left_before)
 select n.job, u.entity_key, u.since, nullif(u.start, ''), u.step, u.number, u.due_at, u.left_before
 from unnest($2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::int[], $7::timestamptz[], $8::timestamptz[])

@@ -1,5 +1,5 @@
 -- Reports whether the transaction has locked one of the tables $1, or a partition, so that no other session can read it.
--- Called by jobs/rule.page.deferLocked.
+-- Called by internal/rule.page.deferLocked.
 select exists (
     select
     from pg_locks l

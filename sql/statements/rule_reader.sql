@@ -1,8 +1,8 @@
 -- Names the session's login, and tells whether it is a member of a role $1. Returns the statements
 -- that give the role what it lacks to read the columns $3 of a table $2. An empty role is the current
 -- one. The columns are quoted.
+-- Called by internal/rule.page.denied.
 -- Called by internal/rulestore.Store.mayPlan.
--- Called by jobs/rule.page.denied.
 select
     quote_ident(session_user) as login,
     pg_has_role(session_user, r.oid, 'member') as member,

@@ -1,6 +1,6 @@
 -- Reports whether a transaction is open that has written to one of the tables $1 and that began before a runner opened a
 -- slot, with the transaction number $2. Such a transaction holds a lock on the table, or on a partition.
--- Called by jobs/rule.page.read.
+-- Called by internal/rule.page.read.
 with held as materialized (
     select l.locktype, l.database, l.relation, l.transactionid, l.virtualtransaction, l.mode
     from pg_locks l

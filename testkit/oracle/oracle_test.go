@@ -1,5 +1,5 @@
 // Package oracle_test compares rules with a second implementation of what docs/rules.md says. It was written from that
-// page, and shares no code with jobs/rule: clocks and calendars walk through time, and expressions are functions in Go.
+// page, and shares no code with internal/rule: clocks and calendars walk through time, and expressions are functions in Go.
 // Random files have random rows and edits, in virtual time with outages. Files are edited and applied again.
 package oracle_test
 
@@ -21,9 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/internal/backtest"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )

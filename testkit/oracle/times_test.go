@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/expr"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // The instants of steps are those that the oracle finds, for random delays, calendars, zones and starts of the clock.

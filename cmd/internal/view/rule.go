@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/seq"
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // Rule is a rule that was applied, as JSON.

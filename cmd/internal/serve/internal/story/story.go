@@ -14,10 +14,10 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"

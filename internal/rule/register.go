@@ -20,24 +20,14 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// CheckConfig configures the checks of rules. DB and Publisher must be set; every other zero
-// field means its default.
+// CheckConfig is that of package jobs/rule, which says what its fields mean.
 type CheckConfig struct {
-	// DB returns the pool on which checks read the tables of rules, which must stay open. It must be
-	// for the database of the runner. While DB returns an error, every row gets it. Do not use the
-	// runner's pool: a slow query would hold connections that the runner needs to keep its leases.
-	DB func(ctx context.Context) (pgsql.Pool, error)
-	// Publisher gets the events of steps, in the transaction that records the check.
+	DB        func(ctx context.Context) (pgsql.Pool, error)
 	Publisher event.TxPublisher
-	// Source is that of the events, a URI reference. Defaults to that of the store, see event.Event.
-	Source string
-	// Schema holds the rules. Defaults to "prescient".
-	Schema pgsql.Schema
-	// Logger is told if a table is locked by another session, whose checks then wait for the next slot.
-	// Defaults to slog.Default.
-	Logger *slog.Logger
-	// Timeout limits the query for a page of keys. Defaults to DefaultTimeout.
-	Timeout time.Duration
+	Source    string
+	Schema    pgsql.Schema
+	Logger    *slog.Logger
+	Timeout   time.Duration
 }
 
 // DefaultTimeout is the default limit of the query for a page of keys.
@@ -50,9 +40,7 @@ const (
 	farthest = 290 * 365 * 24 * time.Hour
 )
 
-// Register makes a registry know the rules that were applied to the database of a run. Each run
-// learns them at the beginning of its slot. A job of the registry keeps its name: a rule with the
-// same name is not checked. Returns an error that names a missing field.
+// Register is that of package jobs/rule.
 func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	if cfg.DB == nil || cfg.Publisher == nil || cfg.Timeout < 0 {
 		return errors.New("register rules: DB and Publisher must be set, and Timeout not negative")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 func ExampleParse() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/expr"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // stepOf reads a step with the calendar c of a rule in a zone, from its fields.

@@ -1,4 +1,4 @@
-package apply_test
+package rule_test
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/prescient-go/prescient/jobs/rule"
-	"github.com/prescient-go/prescient/jobs/rule/apply"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -36,7 +35,7 @@ func TestRulesOfAFileLetTheRowsOfTheirTableWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // idempotent
-		if err := apply.Rules(t.Context(), db, "", file); err != nil {
+		if err := rule.Apply(t.Context(), db, "", file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +55,7 @@ func TestAMistakeInAFileIsAProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = apply.Rules(t.Context(), pgtest.New(t), "", file)
+	err = rule.Apply(t.Context(), pgtest.New(t), "", file)
 	if _, ok := errors.AsType[*rule.Problem](err); !ok {
 		t.Errorf("no problem: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/message"
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // messages returns the messages that rules have published: the receiver, and the text with the recipient.

@@ -16,12 +16,12 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file"
-	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"

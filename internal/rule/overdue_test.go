@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/internal/rule"
 )
 
 // one returns the timing of a rule with one step.
