@@ -258,6 +258,37 @@ func TestACancellationReadsWhatIsBehindItsPosition(t *testing.T) {
 	}
 }
 
+// Status, findings, pages and metrics look at the outbox often, and nothing is removed from it by default.
+func TestALookAtTheOutboxReadsABoundedPartOfIt(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, `insert into prescient.event_outbox (id, source, type) select n, 's', 'prescient.notify.t' || n % 3 from generate_series(1, 30000) as n`)
+	exec(t, db, "analyze")
+	for _, test := range []struct {
+		name string
+		set  string
+		stmt pg.Statement
+		most int64
+	}{
+		{"receiver_unknown, if none is", "select", pg.ReceiverUnknown, 0},
+		{
+			"receiver_unknown",
+			`insert into prescient.schedule (id, crontab, anchor, notify)
+				select n, '@daily', '2030-03-01', case when n > 3 then 'none' else 't1' end from generate_series(1, 9) as n`,
+			pg.ReceiverUnknown, 10_000,
+		},
+	} {
+		exec(t, db, test.set)
+		s := statement{query: test.stmt.In(pgsql.DefaultSchema), most: map[string]int64{"event_outbox_pkey": test.most}}
+		for _, settings := range []string{"select", pg.SlotIndexOnly.In(pgsql.DefaultSchema)} {
+			if r := s.readsOf(t, db, settings, "event_outbox"); !r.within(s.most) {
+				t.Errorf("%s reads %v, and %v is enough", test.name, r, s.most)
+			}
+		}
+	}
+}
+
 // inSlots is the slot of the n-th row, for 200 slots.
 const inSlots = "timestamptz '" + noon + "' + n % 200 * interval '15 minutes'"
 
@@ -416,8 +447,8 @@ func consecutive(n int) (list pq.Int64Array) {
 
 func repeat(n int, s string) pq.StringArray { return slices.Repeat(pq.StringArray{s}, n) }
 
-// reading counts the entries read of each index of future_job. Its key "future_job" counts reads of
-// the whole table.
+// reading counts the entries read of each index of a table. Its key with the name of the table counts
+// reads of the whole table.
 type reading map[string]int64
 
 func (r reading) within(most map[string]int64) bool {
@@ -430,8 +461,14 @@ func (r reading) within(most map[string]int64) bool {
 }
 
 // reads runs a statement in a transaction with some settings, rolls it back, and returns what it
-// read, including the functions in it. It reads the server's counters of the transaction.
+// read of future_job, including the functions in it. It reads the server's counters of the transaction.
 func (s statement) reads(t *testing.T, db *sqlx.DB, settings string) reading {
+	t.Helper()
+	return s.readsOf(t, db, settings, "future_job")
+}
+
+// readsOf is reads for another table.
+func (s statement) readsOf(t *testing.T, db *sqlx.DB, settings, table string) reading {
 	t.Helper()
 	tx := begin(t, db)
 	defer func() { _ = tx.Rollback() }()
@@ -439,13 +476,13 @@ func (s statement) reads(t *testing.T, db *sqlx.DB, settings string) reading {
 	for _, query := range s.before {
 		exec(t, tx, query)
 	}
-	before := counters(t, tx)
+	before := counters(t, tx, table)
 	var m pg.Message
 	m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
 	if err := m.Send(t.Context(), tx); err != nil {
 		t.Fatalf("%.80s: %v", s.query, err)
 	}
-	r := counters(t, tx)
+	r := counters(t, tx, table)
 	for index, n := range before {
 		if r[index] -= n; r[index] == 0 {
 			delete(r, index)
@@ -454,16 +491,16 @@ func (s statement) reads(t *testing.T, db *sqlx.DB, settings string) reading {
 	return r
 }
 
-func counters(t *testing.T, tx *sqlx.Tx) reading {
+func counters(t *testing.T, tx *sqlx.Tx, table string) reading {
 	t.Helper()
 	const query = `
-		select 'future_job', pg_stat_get_xact_numscans('prescient.future_job'::regclass)
+		select $1::text, pg_stat_get_xact_numscans(('prescient.' || $1)::regclass)
 		union all
 		select c.relname, pg_stat_get_xact_tuples_returned(c.oid)
 		from pg_index i join pg_class c on c.oid = i.indexrelid
-		where i.indrelid = 'prescient.future_job'::regclass`
+		where i.indrelid = ('prescient.' || $1)::regclass`
 	r := reading{}
-	_, err := pg.Collect(t.Context(), tx, query, nil, func(row *sql.Rows, _ *struct{}) error {
+	_, err := pg.Collect(t.Context(), tx, query, []any{table}, func(row *sql.Rows, _ *struct{}) error {
 		var name string
 		var n int64
 		err := row.Scan(&name, &n)

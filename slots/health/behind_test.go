@@ -83,3 +83,46 @@ func TestAMessageKeepsNoDestinationBehindInAnotherSchema(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// Older events are not read, so the finding does not speak of them.
+func TestMessagesForAnUnknownReceiverAreThoseOfTheNewestEvents(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	l, err := ledger.New(t.Context(), db, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`insert into prescient.schedule (id, crontab, anchor, notify)
+		values ('a', '@daily', now(), 'early'), ('b', '@daily', now(), 'none'), ('c', '@daily', now(), 'phone')`)
+	for _, test := range []struct{ fill, early, none, phone string }{
+		{
+			`insert into prescient.event_outbox (id, source, type, written_at)
+				select n, 's', 'prescient.notify.' || case when n > 1 then 'phone' else 'early' end, timestamptz '2030-03-01 12:00:00Z' + n * interval '1 minute'
+				from generate_series(1, 3) as n`,
+			"1 message for it is in the outbox, the oldest since 2030-03-01T12:01", "no message was written for it yet",
+			"2 messages for it are in the outbox, the oldest since 2030-03-01T12:02",
+		},
+		{
+			`insert into prescient.event_outbox (id, source, type) select n, 's', 'order.late' from generate_series(4, 10002) as n`,
+			"no message for it is among the newest 10,000 events of the outbox. Add", "no message for it is among the newest 10,000 events of the outbox. Add",
+			"1 message for it is among the newest 10,000 events of the outbox, the oldest since 2030-03-01T12:03",
+		},
+	} {
+		db.MustExec(test.fill)
+		report, err := health.Check(t.Context(), l, time.Time{}, health.Thresholds{}, func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		for _, f := range report.Findings {
+			if f.Condition == "receivers" {
+				found[f.About] = f.Text
+			}
+		}
+		for receiver, want := range map[string]string{"early": test.early, "none": test.none, "phone": test.phone} {
+			if !strings.Contains(found[receiver], want) {
+				t.Errorf("%s: %s, want %s", receiver, found[receiver], want)
+			}
+		}
+	}
+}

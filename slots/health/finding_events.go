@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func consumers(r *Report, threshold float64) (list []Finding) {
@@ -55,17 +56,29 @@ func behind(r *Report, threshold float64) (list []Finding) {
 // unknownReceivers tells receivers that rules or schedules notify and that no run has.
 func unknownReceivers(r *Report, threshold float64) (list []Finding) {
 	for _, u := range r.receivers {
-		messages := "no message was written for it yet"
-		if u.Messages.N > 0 {
-			messages = fmt.Sprintf("%s in the outbox, the oldest since %s, which no person gets",
-				u.Messages.Of("message for it is", "messages for it are"), r.since(u.Since))
-		}
 		list = append(list, about(u.Name, r.found(float64(len(r.receivers)) > threshold, "receivers list",
 			"no run has a receiver %s, and %s it: %s. Add the receiver to receivers in the settings of the runs, "+
 				"or correct its name in notify. A new receiver gets the messages that are written from then on",
-			u.Name, spoken.List(u.Of)+spoken.Noun(len(u.Of), " notifies", " notify"), messages))...)
+			u.Name, spoken.List(u.Of)+spoken.Noun(len(u.Of), " notifies", " notify"), messagesFor(r, u)))...)
 	}
 	return list
+}
+
+// messagesFor tells the messages for an unknown receiver.
+func messagesFor(r *Report, u ledger.UnknownReceiver) string {
+	in := "in the outbox"
+	if u.Messages.AtLeast {
+		in = "among the newest 10,000 events of the outbox"
+	}
+	switch {
+	case u.Messages.N > 0:
+		return fmt.Sprintf("%s %s, the oldest since %s, which no person gets",
+			spoken.Count(u.Messages.N, "message for it is", "messages for it are"), in, r.since(u.Since))
+	case u.Messages.AtLeast:
+		return "no message for it is " + in
+	default:
+		return "no message was written for it yet"
+	}
 }
 
 // unread tells a consumer for which the outbox keeps old events.

@@ -63,7 +63,8 @@ type UnknownReceiver struct {
 	Name string
 	// Of are the rules and the first schedules that notify it.
 	Of []string
-	// Messages counts those in the outbox. Since is when the oldest was written; the zero time: there is none.
+	// Messages counts those among the newest 10,000 events of the outbox. AtLeast says that older events were not
+	// counted. Since is when the oldest of these messages was written; the zero time: there is none.
 	Messages Count
 	Since    time.Time
 }

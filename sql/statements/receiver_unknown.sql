@@ -1,6 +1,7 @@
 -- Returns the receivers that rules or schedules notify and that no forwarder has named: the rules and some of the schedules
--- that do, how many messages for it are in the outbox, up to 10,000, whether there are more, and since when. The prefix
--- of messages is written in two parts, because "prescient." stands for the schema here.
+-- that do, how many of the newest 10,000 events of the outbox are messages for it, whether the outbox may have older
+-- events, and since when. No index of the outbox has the type. The prefix of messages is written in two parts, because
+-- "prescient." stands for the schema here.
 -- Called by slots/ledger.Ledger.UnknownReceivers.
 with named as (
     select n.receiver #>> '{}' as receiver, 'rule ' || r.name as of
@@ -26,17 +27,18 @@ with named as (
         where c.name = 'receiver:' || n.receiver or 'prescient' || '.notify.' || n.receiver like any (c.types)
     )
     group by receiver
+), newest as materialized ( -- read once for all receivers, and not at all if there is none
+    select o.type, o.written_at
+    from prescient.event_outbox o
+    where exists (select from unknown)
+    order by o.mark desc, o.position desc
+    limit 10000
+), message as (
+    select type, count(*) as n, min(written_at) as oldest
+    from newest
+    group by type
 )
-select u.receiver, u.of, least(o.n, 10000), o.n > 10000, o.oldest
+select u.receiver, u.of, coalesce(m.n, 0), (select count(*) = 10000 from newest), m.oldest
 from unknown u
-cross join lateral (
-    select count(*) as n, min(page.written_at) as oldest
-    from (
-        select o.written_at
-        from prescient.event_outbox o
-        where o.type = 'prescient' || '.notify.' || u.receiver
-        order by o.mark, o.position
-        limit 10001
-    ) as page
-) as o
+left join message m on m.type = 'prescient' || '.notify.' || u.receiver
 order by u.receiver
