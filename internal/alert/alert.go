@@ -78,7 +78,7 @@ func Tell(ctx context.Context, c Config) error {
 		return err
 	}
 	var report health.Report
-	err = pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
+	err = pg.SnapshotTx(ctx, c.DB, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(c.Schema)); err != nil {
 			return err
 		}

@@ -92,6 +92,8 @@ func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, 
 	mode := ownMode
 	switch level := sql.IsolationLevel(opts.Isolation); level {
 	case sql.LevelReadCommitted:
+	case sql.LevelRepeatableRead:
+		mode = "isolation level repeatable read, not deferrable"
 	case sql.LevelSerializable:
 		mode = "isolation level serializable, not deferrable"
 	default:

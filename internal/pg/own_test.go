@@ -47,6 +47,7 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	if err := errors.Join(
 		pgsql.InTx(t.Context(), db, read("InTx")),
 		pgsql.ReadTx(t.Context(), db, read("ReadTx")),
+		pg.SnapshotTx(t.Context(), db, read("SnapshotTx")),
 		pg.SerializableTx(t.Context(), db, read("SerializableTx")),
 		pgsql.ReadTx(t.Context(), plain, read("ReadTx of a plain pool")),
 		add("Commit").Commit(t.Context(), db, "set local jit = off"),
@@ -57,6 +58,7 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	want := map[string]string{
 		"InTx":                   "read committed off off off nowhere",
 		"ReadTx":                 "read committed off on off nowhere",
+		"SnapshotTx":             "repeatable read off on off nowhere",
 		"SerializableTx":         "serializable off off off nowhere",
 		"ReadTx of a plain pool": `read committed on on off "$user", public`,
 		"Commit":                 "read committed off off off pg_catalog, pg_temp",
@@ -68,8 +70,8 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	if err := writes.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	snapshot := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
-	if tx, err := db.BeginTxx(pg.Own(t.Context()), snapshot); err == nil {
+	unknown := &sql.TxOptions{Isolation: sql.LevelSnapshot}
+	if tx, err := db.BeginTxx(pg.Own(t.Context()), unknown); err == nil {
 		t.Errorf("a level that prescient does not use is begun as another one: %v", tx.Rollback())
 	}
 	if after := get[string](t, db, settings); after != "serializable on on on nowhere" {

@@ -59,6 +59,11 @@ func ReadTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
 	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true}, fn)
 }
 
+// SnapshotTx is ReadTx for a function whose statements see one snapshot. On Citus each node has its own.
+func SnapshotTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
+	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+}
+
 func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
 	pool := Sqlx(db)
 	if pool == nil {

@@ -125,7 +125,7 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		return nil, err
 	}
 	r := &snapshot{claims: map[bool]int{}}
-	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+	err = pg.SnapshotTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(),
 			pg.SlotIndexOnly.In(schema))
 		if _, err := tx.ExecContext(ctx, set); err != nil {

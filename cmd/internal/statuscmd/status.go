@@ -116,7 +116,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 		}
 		var report health.Report
 		var paused []admin.PausedJob
-		err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		err = pg.SnapshotTx(ctx, db, func(tx *sqlx.Tx) error {
 			if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err != nil {
 				return err
 			}

@@ -295,7 +295,7 @@ func loadOf[T any](s *source, fn func(ctx context.Context, r *reader) (T, error)
 			return nil, err
 		}
 		k := kept[T]{AsOf: t.now()}
-		err = pgsql.ReadTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
+		err = pg.SnapshotTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}

@@ -10,9 +10,11 @@ import (
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -117,5 +119,37 @@ func TestEachJobHasItsFiguresWhateverItsName(t *testing.T) {
 		if j.Checked != 1 {
 			t.Errorf("%s: %d checks, want 1", j.JobExec, j.Checked)
 		}
+	}
+}
+
+// The statements of a page tell of one moment: a slot is not run in one of its sentences and being run in another.
+func TestAPageReadsOneSnapshot(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	b, err := New(t.Context(), Config{
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	_, err = loadOf(b.source, func(ctx context.Context, r *reader) (none struct{}, err error) {
+		before, err := r.ledger.In(reserved.Caller{}, r).Status(ctx, time.Time{})
+		if err != nil {
+			return none, err
+		}
+		db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned, finished_at) values ($1, 'done', 'run', 0, now())`, before.Current.Slot)
+		after, err := r.ledger.In(reserved.Caller{}, r).Status(ctx, time.Time{})
+		if after.Current.Slot.Equal(before.Current.Slot) && after.Current.State != before.Current.State {
+			t.Errorf("the slot is first %q and then %q", before.Current.State, after.Current.State)
+		}
+		return none, err
+	})(t.Context())
+	if err != nil {
+		t.Error(err)
 	}
 }
