@@ -109,7 +109,7 @@ test-citus: ## every test of the database, on the Citus cluster whose coordinato
 	@test -n "$$PRESCIENT_TEST_CITUS_URL" || { echo "PRESCIENT_TEST_CITUS_URL names no coordinator: docker compose -f deploy/citus/compose.yaml up -d, then" \
 		"PRESCIENT_TEST_CITUS_URL='postgres://postgres@127.0.0.1:9700/postgres?sslmode=disable' make test-citus" >&2; exit 1; }
 	go test -count 1 -p 1 -parallel 2 -timeout 1h ./cmd/... ./examples/... ./internal/advise ./internal/alert ./internal/backtest ./internal/deadletter ./internal/forecast \
-		./internal/pg ./internal/receiver ./internal/retention ./internal/rulestore ./internal/tx ./jobs/... ./slots/... ./sql ./testkit
+		./internal/pg ./internal/receiver ./internal/retention ./internal/rule ./internal/rulestore ./internal/tx ./jobs/... ./slots/... ./sql ./testkit
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots

@@ -55,8 +55,8 @@ func (w *wait) current() *pause {
 }
 
 // postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has
-// locked, and returns the other units. It does so only if the rows may have been in another claim: then the function may
-// have been called without a record, and would be called again. A check with a transaction finds the lock itself.
+// locked, and returns the other units. It does so only if the rows may have been in another claim: then the function
+// may have been called without a record, and would be called again. A check with a transaction finds the lock itself.
 func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
 	var ids []int64
 	for _, u := range units {

@@ -109,8 +109,8 @@ func (c Config) claim(ctx context.Context) (before int64, first bool, err error)
 	return before, true, nil
 }
 
-// tell writes the messages, unless another look has told since this one began. A look that has told nothing may take long
-// or have broken off, so none gives way to it.
+// tell writes the messages, unless another look has told since this one began. A look that has told nothing may take
+// long or have broken off, so none gives way to it.
 func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []health.Finding) error {
 	var now time.Time
 	err := tx.QueryRowContext(ctx, pg.AlertHold.In(c.Schema), before).Scan(&now)

@@ -30,8 +30,8 @@ var errUnwanted = errors.New("no server matches target_session_attrs")
 // errSilent is returned if a host does not answer within connect_timeout.
 var errSilent = errors.New("the server does not answer")
 
-// OfConnecting returns the error of an attempt to connect. If the driver has dialed in vain until a deadline of its own,
-// it says so, and wraps no error of a context: that of the caller goes on.
+// OfConnecting returns the error of an attempt to connect. If the driver has dialed in vain until a deadline of its
+// own, it says so, and wraps no error of a context: that of the caller goes on.
 func OfConnecting(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %v", errSilent, err) //nolint:errorlint // see above

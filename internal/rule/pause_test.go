@@ -39,7 +39,8 @@ func TestAStepFiresNeitherEarlyNorNeverThoughItsRowChangesWhileACheckReadsIt(t *
 		{"the pause ends", end, []any{day(5)}, day(5), "day 5.01"},
 	} {
 		faults := pgtest.OpenFaults(t, s.url, pgtest.Unprepared)
-		faults.Set(pgtest.Fault{At: 1, Kind: pgtest.SomebodyFirst,
+		faults.Set(pgtest.Fault{
+			At: 1, Kind: pgtest.SomebodyFirst,
 			Of:    func(text string) bool { return strings.Contains(text, "from shop.orders") },
 			First: func() { s.exec(first.query, first.args...) },
 		})

@@ -39,7 +39,7 @@ func (s *sender) drain(ctx context.Context) (err error) {
 		return err
 	}
 	s.heldAt, s.unanswered, s.throttled = time.Time{}, nil, false // the consumer may have moved since the last turn
-	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil && !(s.throttled && s.finishes()); {
+	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil && (!s.throttled || !s.finishes()); {
 		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
 			if err := s.hold(ctx); err != nil {
 				return err

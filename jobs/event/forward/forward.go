@@ -180,8 +180,8 @@ func (f *Forwarder) Wake() {
 var began = monotonic()
 
 // Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, also because it
-// gets no more for now (event.ErrThrottled), and what another process sends. A destination that has just failed is not tried again before its pause is over. Finish waits
-// up to 3 s for events that an open transaction holds back.
+// gets no more for now (event.ErrThrottled), and what another process sends. A destination that has just failed is not
+// tried again before its pause is over. Finish waits up to 3 s for events that an open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
 	f.work.Wait()

@@ -18,11 +18,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// retryPage and mostBytes bound the refused events that are tried at once, beside the messages that are due together for
-// one recipient.
+// retryPage and mostBytes bound the refused events that are tried at once, beside the messages that are due together
+// for one recipient.
 const retryPage = 200
 
-// tryNow ends the pauses of the refused events of a destination, if Config.Now is set.
+// tryNow ends the pauses of the refused events of a destination, if Config.RetryNow is set.
 func tryNow(ctx context.Context, cfg Config, destination string) error {
 	if !cfg.RetryNow {
 		return nil
@@ -63,7 +63,8 @@ func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err err
 		events[i] = l.Event
 	}
 	results := event.Errors(s.to.Publisher.Publish(ctx, events), len(events))
-	s.throttled = s.throttled || slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, event.ErrThrottled) })
+	isThrottled := func(err error) bool { return errors.Is(err, event.ErrThrottled) }
+	s.throttled = s.throttled || slices.ContainsFunc(results, isThrottled)
 	if down := noAnswer(results); down != nil {
 		return false, &try{letters, down}, nil
 	}
