@@ -278,6 +278,13 @@ func TestALookAtTheOutboxReadsABoundedPartOfIt(t *testing.T) {
 				select n, '@daily', '2030-03-01', case when n > 3 then 'none' else 't1' end from generate_series(1, 9) as n`,
 			pg.ReceiverUnknown, 10_000,
 		},
+		{
+			"board_consumers", `insert into prescient.event_consumer (name, mark, position, address, types)
+				values ('desk', '0', 0, 'file:///desk', '{none}')`,
+			pg.BoardConsumers, 10_001,
+		},
+		{"metrics_outbox", "select", pg.MetricsOutbox, 10_001},
+		{"metrics_outbox, without a consumer", "delete from prescient.event_consumer", pg.MetricsOutbox, 10_001},
 	} {
 		exec(t, db, test.set)
 		s := statement{query: test.stmt.In(pgsql.DefaultSchema), most: map[string]int64{"event_outbox_pkey": test.most}}

@@ -51,10 +51,10 @@ var (
 		"ahead")
 	forecastTook = desc("forecast_duration_seconds", "Forecast run time of a coming slot.", "ahead")
 
-	waiting = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.",
-		"consumer")
+	waiting = desc("outbox_waiting_events",
+		"Events that a consumer gets and has not acknowledged, of the first 10,000 behind its position.", "consumer")
 	oldest = desc("outbox_oldest_waiting_seconds",
-		"Time since the oldest event was written that a consumer has not acknowledged.", "consumer")
+		"Time since the oldest of the waiting events of a consumer was written; 0 if there are none.", "consumer")
 	dead = desc("dead_letter_events",
 		"Events that were given up because their destination refused them, or that are held back behind one.")
 	blocking = desc("outbox_blocking_transaction_seconds",

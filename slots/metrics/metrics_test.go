@@ -220,6 +220,25 @@ func TestEventsOfTheOutboxWaitForTheirConsumers(t *testing.T) {
 	}
 }
 
+func TestOnlyEventsOfItsTypesWaitForADestination(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`
+		insert into prescient.event_outbox (id, source, type, written_at)
+		select n, 's', case when n = 3 then 'a' else 'b' end, now() - interval '1 hour' * n from generate_series(1, 6) as n;
+		insert into prescient.event_consumer (name, mark, position, address, types)
+		values ('desk', '0', 0, 'file:///desk', '{a}'), ('none', '0', 0, 'file:///none', '{c}')`)
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{
+		`prescient_outbox_waiting_events{consumer="desk"}`:         1,
+		`prescient_outbox_waiting_events{consumer="none"}`:         0,
+		`prescient_outbox_oldest_waiting_seconds{consumer="none"}`: 0,
+	})
+	if age := got[`prescient_outbox_oldest_waiting_seconds{consumer="desk"}`]; age < 10_800 || age > 14_400 {
+		t.Errorf("the oldest has waited for %v s", age)
+	}
+}
+
 func TestDeadLettersAreCounted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

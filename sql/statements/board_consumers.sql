@@ -1,22 +1,22 @@
--- Returns the consumers of the outbox. For each it counts the events that wait, up to 10,000,
--- and returns whether there are more, and how long the first has waited, in microseconds.
+-- Returns the consumers of the outbox. For each it counts the events that it gets among the first 10,001 behind its
+-- position, up to 10,000, and returns whether there are more than these, and how long the oldest has waited, in
+-- microseconds. A destination of all types gets no messages. Their prefix is written in two parts, because "prescient."
+-- stands for the schema here.
 -- Called by cmd/internal/serve/board.readConsumers.
 select
-    c.name, c.mark, c.position, c.acked_at,
-    least(page.n, 10000) as waiting,
-    page.n > 10000 as stopped,
-    coalesce((
-        select extract(epoch from clock_timestamp() - o.written_at) * 1000000
-        from prescient.event_outbox o
-        where (o.mark, o.position) > (c.mark, c.position)
-        order by o.mark, o.position
-        limit 1
-    ), 0)::bigint as oldest
+    c.name, c.mark, c.position, c.acked_at, least(page.n, 10000), page.stopped,
+    coalesce(extract(epoch from clock_timestamp() - page.oldest) * 1000000, 0)::bigint
 from prescient.event_consumer c
 cross join lateral (
-    select count(*) as n
+    select
+        count(*) filter (where events.gets) as n,
+        count(*) > 10000 as stopped,
+        min(events.written_at) filter (where events.gets) as oldest
     from (
-        select from prescient.event_outbox o
+        select
+            o.written_at,
+            c.types is null and (c.address is null or o.type not like 'prescient' || '.notify.%') or o.type like any (c.types) as gets
+        from prescient.event_outbox o
         where (o.mark, o.position) > (c.mark, c.position)
         order by o.mark, o.position
         limit 10001

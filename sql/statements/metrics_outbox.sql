@@ -1,28 +1,26 @@
--- Counts the events that wait for each consumer, up to 10,000, and returns how long the oldest has
--- waited. Without a consumer all events wait, for one without a name.
+-- Counts the events that wait for each consumer, among the first 10,000 behind its position, and returns how long the
+-- oldest has waited. Without a consumer all events wait, for one without a name. A destination of all types gets no
+-- messages. Their prefix is written in two parts, because "prescient." stands for the schema here.
 -- Called by slots/metrics.snapshot.readOutbox.
-select
-    c.name,
-    (
-        select count(*)
-        from (
-            select from prescient.event_outbox o
-            where (o.mark, o.position) > (c.mark, c.position)
-            order by o.mark, o.position
-            limit 10000
-        ) as page
-    ) as waiting,
-    coalesce((
-        select extract(epoch from clock_timestamp() - o.written_at)
+select c.name, page.n, coalesce(extract(epoch from clock_timestamp() - page.oldest), 0)::float8
+from (
+    (select name, mark, position, address, types from prescient.event_consumer order by name limit 100)
+    union all
+    select '', '0'::xid8, 0, null, null
+    where not exists (select from prescient.event_consumer)
+) as c
+cross join lateral (
+    select
+        count(*) filter (where events.gets) as n,
+        min(events.written_at) filter (where events.gets) as oldest
+    from (
+        select
+            o.written_at,
+            c.types is null and (c.address is null or o.type not like 'prescient' || '.notify.%') or o.type like any (c.types) as gets
         from prescient.event_outbox o
         where (o.mark, o.position) > (c.mark, c.position)
         order by o.mark, o.position
-        limit 1
-    ), 0)::float8 as oldest
-from (
-    (select name, mark, position from prescient.event_consumer order by name limit 100)
-    union all
-    select '', '0'::xid8, 0
-    where not exists (select from prescient.event_consumer)
-) as c
+        limit 10000
+    ) as events
+) as page
 order by c.name

@@ -22,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -747,5 +748,29 @@ func TestAPageOfDeadLettersEndsAfterFourMegabytes(t *testing.T) {
 	second := get[board.DeadLetters](w, "/dead-letters?limit=200&after="+*first.After)
 	if len(second.DeadLetters) != 1 || second.DeadLetters[0].ID != "3" || second.After != nil {
 		t.Errorf("%d dead letters; after: %v", len(second.DeadLetters), second.After)
+	}
+}
+
+// The mark of a destination stays at an event that it has not got. Others behind it may be of types that it does not get.
+func TestOnlyEventsOfItsTypesWaitForAConsumer(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.DB.MustExec(`
+		insert into prescient.event_outbox (id, source, type, written_at)
+		select n, 's', case when n = 3 then 'a' else 'b' end, clock_timestamp() - interval '1 hour' * (10 - n) from generate_series(1, 6) as n;
+		insert into prescient.event_consumer (name, mark, position, address, types) values ('desk', '0', 0, 'file:///desk', '{a}')`)
+	type consumers struct {
+		Consumers []struct {
+			Waiting int64
+			AtLeast bool `json:"at_least"`
+			Oldest  duration.Text
+		}
+	}
+	for _, of := range []string{"/overview", "/events"} {
+		list := get[consumers](w, of).Consumers
+		if len(list) != 1 || list[0].Waiting != 1 || list[0].AtLeast ||
+			time.Duration(list[0].Oldest) < 6*time.Hour || time.Duration(list[0].Oldest) > 8*time.Hour {
+			t.Errorf("%s: %+v", of, list)
+		}
 	}
 }

@@ -80,9 +80,9 @@ type Misfire struct {
 // Consumer is a reader of the outbox, and how far it is behind.
 type Consumer struct {
 	outbox.Consumer
-	Waiting int64         `json:"waiting"`  // events, counted up to 10,000
-	Oldest  duration.Text `json:"oldest"`   // how long the first event has waited; 0: none waits
-	AtLeast bool          `json:"at_least"` // counting stopped at waiting: there are that many or more
+	Waiting int64         `json:"waiting"`  // events that it gets, of the first 10,000 behind its position
+	Oldest  duration.Text `json:"oldest"`   // how long the first of them has waited; 0: none of them waits
+	AtLeast bool          `json:"at_least"` // there are events behind these: that many or more wait
 }
 
 // Count returns the number of events.
