@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -26,9 +27,11 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
 			exec(t, db, "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
-			const check = "select state || ' ' || definition from prescient.lock_rule('order.late', now())"
+			// The statement of a check, not its function alone: beside a table, Citus would call that on a worker.
+			check := "select state || ' ' || definition from (" + pg.RuleLock.In(pgsql.DefaultSchema) + ") as l"
+			args := []any{"order.late", time.Now()}
 			first := begin(t, db)
-			get[string](t, first, check)
+			get[string](t, first, check, args...)
 			changed, later := make(chan error, 1), make(chan string, 1)
 			go func() {
 				_, err := db.ExecContext(t.Context(), test.change.In(pgsql.DefaultSchema), test.args...)
@@ -37,7 +40,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 			pgtest.AwaitWaits(t, db, 1)
 			go func() {
 				var got string
-				if err := db.GetContext(t.Context(), &got, check); err != nil {
+				if err := db.GetContext(t.Context(), &got, check, args...); err != nil {
 					t.Error(err)
 				}
 				later <- got

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -235,7 +234,6 @@ func TestRecoveredIsAboutStepsThatFireSinceTheRuleHasIt(t *testing.T) {
 // The transaction that ends a row may be open when its slot begins.
 func TestATransactionThatEndsARowAfterItsSlotHasBegunIsTold(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "it may miss a write that is open when the slot begins")
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
 	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
 	kit.Rules(rulesFile(t, strings.Replace(cases, "    steps:", "    recovered: {event: case.fine}\n    steps:", 1)))

@@ -683,7 +683,6 @@ func TestAClockThatMovesLaterMayMakeAStepEarlier(t *testing.T) {
 // The transaction of a heartbeat may be open when its slot begins. The check does not see it, and keeps the row.
 func TestAHeartbeatThatCommitsAfterTheSlotHasBegunCounts(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "it may miss a write that is open when the slot begins")
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
 	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
 	kit.Rules(rulesFile(t, strings.Replace(cases, "      - {after: 7d, event: case.lost}\n", "", 1)))
