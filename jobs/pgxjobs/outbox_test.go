@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 )
@@ -26,7 +27,11 @@ func TestAnEventIsPublishedInATransactionOfAnyLibrary(t *testing.T) {
 			if err = errors.Join(err, box.ForgetTx(ctx, tx, "reader"), end()); err != nil {
 				t.Fatal(err)
 			}
-			list, err := box.Newest(ctx, 10)
+			var list []outbox.Stored
+			await.True(t, "transactions of other tests to end, before which nothing can be read", func() bool {
+				list, err = box.Newest(ctx, 10)
+				return err != nil || len(list) > 0
+			})
 			if err != nil || len(list) != 1 || list[0].ID != "1" || list[0].Subject != "42" {
 				t.Errorf("%+v, %v", list, err)
 			}
