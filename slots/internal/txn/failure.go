@@ -75,6 +75,7 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
 	case ctx.Err() == nil && pg.IsTransient(err) && c.commits.isOver(ch.Permit.Since, c.Lease):
 		c.Halt(named(u, err))
+		return ErrAgain
 	}
 	return c.postpone(ctx, u, ch, err)
 }
