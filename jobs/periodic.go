@@ -35,8 +35,8 @@ func PeriodicKey(job string) Key {
 // history with its outcome, its lateness and its errors, and `why periodic report.daily` tells of
 // all of them.
 //
-// The first row is made by the first runner that knows the job, and by `migrate up`; see
-// Client.EnqueuePeriodic. It waits for the first instant after that moment.
+// The first row is made by the first runner that knows the job, and by `migrate up`. It waits for the
+// first instant after that moment.
 //
 // The function is a check like any other, with the same options, in the shape Row or InTx. It
 // returns nil when it is done with the instant, or a time at which to look again before that, at

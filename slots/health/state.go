@@ -23,8 +23,7 @@ type State struct {
 }
 
 // Read reads the state. since is the first slot to search for missed or open slots; the zero time means the
-// ledger's first. A ledger of one transaction at repeatable read reads all of it in one snapshot; see
-// [ledger.Ledger.In].
+// ledger's first. A ledger of one transaction at repeatable read reads all of it in one snapshot.
 func Read(ctx context.Context, l *ledger.Ledger, since time.Time) (s State, err error) {
 	if s.Status, err = l.Status(ctx, since); err != nil {
 		return s, err

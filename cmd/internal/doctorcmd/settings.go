@@ -51,7 +51,7 @@ func makesFile(to *url.URL, err error) bool {
 	if err != nil || to.Scheme != "file" || !filepath.IsAbs(to.Path) {
 		return false
 	}
-	_, err = os.Lstat(to.Path)
+	_, err = os.Stat(to.Path)
 	return err != nil
 }
 

@@ -230,9 +230,10 @@ func noContent(w http.ResponseWriter, _ *http.Request) {
 
 // single gives a request to the handler of the only store.
 func (s *Server) single(w http.ResponseWriter, r *http.Request) {
-	_, store, why := s.stores.Of("")
-	if store == nil {
-		http.Error(w, fmt.Sprint("there are no pages and no API now: ", why), http.StatusServiceUnavailable)
+	_, store, _ := s.stores.Of("")
+	if store == nil { // the error is for the log: anybody may ask here
+		http.Error(w, "there are no pages and no API before the database answers: see the log of this process",
+			http.StatusServiceUnavailable)
 		return
 	}
 	store.ServeHTTP(w, r)

@@ -38,25 +38,27 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	if s.waits, err = s.look(ctx); err != nil || s.waits == (waits{}) {
 		return err
 	}
-	s.heldAt, s.unanswered, s.throttled = time.Time{}, nil, false // the consumer may have moved since the last turn
-	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil && (!s.throttled || !s.finishes()); {
+	s.heldAt, s.unanswered = time.Time{}, nil // the consumer may have moved since the last turn
+	for more := true; more && s.waits != (waits{}) && ctx.Err() == nil; {
 		if monotonic().Sub(s.heldAt) >= s.cfg.Lease/3 { // also if a record has taken long
 			if err := s.hold(ctx); err != nil {
 				return err
 			}
 		}
-		if more, err = s.step(ctx); err != nil {
+		s.throttled = false
+		if more, err = s.step(ctx); err != nil || s.leaves() {
 			return err
 		}
 	}
 	return nil
 }
 
-// finishes reports whether Finish was called.
-func (s *sender) finishes() bool {
+// leaves reports whether Finish was called and leaves the rest of a destination that gets no more for now. A step that had
+// no time for the outbox is followed by one that has.
+func (s *sender) leaves() bool {
 	select {
 	case <-s.finishing:
-		return true
+		return s.throttled && !s.outboxFirst && !s.cfg.RetryNow
 	default:
 		return false
 	}

@@ -37,7 +37,8 @@ type Config struct {
 	MaxAge time.Duration
 	// Continue sends later events of the subject of a dead letter. Default: they wait behind it, in the list.
 	Continue bool
-	// RetryNow tries refused events at once, also before their pauses are over.
+	// RetryNow tries refused events at once, also before their pauses are over, and lets Finish wait for what a
+	// destination gets only later (event.ErrThrottled).
 	RetryNow bool
 	// Lease is how long a forwarder that is silent keeps a destination. Defaults to DefaultLease.
 	Lease time.Duration
@@ -180,8 +181,9 @@ func (f *Forwarder) Wake() {
 var began = monotonic()
 
 // Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, also because it
-// gets no more for now (event.ErrThrottled), and what another process sends. A destination that has just failed is not
-// tried again before its pause is over. Finish waits up to 3 s for events that an open transaction holds back.
+// gets no more for now (event.ErrThrottled), unless Config.RetryNow is set. It also leaves what another process sends. A
+// destination that has just failed is not tried again before its pause is over. Finish waits up to 3 s for events that an
+// open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
 	f.work.Wait()
@@ -223,7 +225,7 @@ type sender struct {
 	done       map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
 	unanswered *try                     // refused events without an answer in this turn; nil: none
 	// outboxFirst tells that the last step had no time for the outbox, and throttled that the destination got no more in
-	// this turn.
+	// it.
 	outboxFirst, throttled bool
 	sent                   Sent
 }
@@ -242,7 +244,7 @@ func (s *sender) loop(ctx context.Context) {
 				until, from = monotonic().Add(patience), s.at
 			}
 			w, looked := s.look(ctx)
-			if err != nil || looked != nil || w == (waits{}) || s.throttled {
+			if err != nil || looked != nil || w == (waits{}) || s.leaves() {
 				return
 			}
 			if monotonic().After(until) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,45 @@ func TestFinishLeavesWhatAReceiverGetsOnlyLater(t *testing.T) {
 		t.Errorf("%d calls, and %d messages are left", calls, left)
 	}
 }
+
+// The step after one whose due messages took all the time sends from the outbox, also once Finish was called.
+func TestFinishSendsFromTheOutboxThoughDueMessagesTakeAllTheTime(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.publish("a0", "a2")
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
+	w.publish("b1")
+	w.cfg.Lease = 3 * time.Second
+	slow := &throttling{}
+	w.cfg.Destinations[0].Publisher = slow
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Finish()
+	if !slices.Contains(slow.got, "b1") {
+		t.Errorf("the destination got %q", slow.got)
+	}
+}
+
+// throttling is a Publisher that takes what is new, and lets all others wait for as long as it may.
+type throttling struct{ got []string }
+
+func (p *throttling) Publish(ctx context.Context, events []event.Event) error {
+	errs := make([]error, len(events))
+	for i, e := range events {
+		if e.ID[0] == 'a' {
+			<-ctx.Done()
+			errs[i] = event.ErrThrottled
+			continue
+		}
+		p.got = append(p.got, e.ID)
+	}
+	return event.Partial(errs)
+}
+
+func (p *throttling) Close() error { return nil }
 
 // publish is a Publisher.
 type publish func(events []event.Event) error
