@@ -53,8 +53,8 @@ type FutureJob struct {
 	Slot time.Time `json:"slot,omitzero"`
 	// Lateness is the start of this check minus its slot: at least 0.
 	Lateness time.Duration `json:"lateness_ns"`
-	// CaughtUp is true if catch-up runs the row because its slot was missed, or because the job was paused when the slot
-	// was closed.
+	// CaughtUp is true if catch-up runs the row because its slot was missed, or because the job was paused when a run
+	// closed or left the slot.
 	CaughtUp bool `json:"caught_up"`
 	// Instant is the instant (UTC) of the crontab that a periodic function is called for; see
 	// Registry.Periodic. Zero for any other job.

@@ -141,7 +141,8 @@ func LimitBy(key func(job FutureJob) string) Option {
 	}}
 }
 
-// OnMisfire sets what catch-up does with rows whose slot was missed, or whose job was paused when the slot was closed.
+// OnMisfire sets what catch-up does with rows whose slot was missed, or whose job was paused when a run closed or left
+// the slot.
 // Default MisfireRun. Catch-up checks all other rows, such as rows that a run has left because they were locked.
 func OnMisfire(policy Misfire) Option { return Option{func(d *Definition) { d.Misfire = policy }} }
 

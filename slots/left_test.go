@@ -119,6 +119,28 @@ func TestARowThatWaitedForAPausedJobIsAMisfireForEachCatchUp(t *testing.T) {
 	w.isOutcome(jobs.OutcomeSkipped)
 }
 
+// Rows of another job keep the slot open, so no run comes to the end of it.
+func TestARowThatWaitedForAPausedJobIsAMisfireInASlotThatStaysOpen(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registerSkip()
+	w.enqueue("skip", slot(1), 1)
+	w.enqueue("elsewhere", slot(1), 2)
+	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "skip"); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.run(slot(1)); result.State != slots.StateOpen {
+		t.Errorf("the run: %+v", result)
+	}
+	w.clock.Set(slot(3))
+	w.catchUp(slots.CatchUp{})
+	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "skip"); err != nil {
+		t.Fatal(err)
+	}
+	w.catchUp(slots.CatchUp{})
+	w.isOutcome(jobs.OutcomeSkipped)
+}
+
 // One of two runs leaves the row after some seconds, and the other takes its claim over.
 func TestAFunctionIsNotCalledAgainByAnotherRunWhileItsRowIsLocked(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type Moment struct {
 	Slot     time.Time
 	Now      time.Time
 	CaughtUp bool            // catch-up runs the slot, which was missed
-	Missed   map[string]bool // catch-up runs rows of these jobs, which were paused when the slot was closed
+	Missed   map[string]bool // catch-up runs rows of these jobs, which were paused when a run closed or left the slot
 }
 
 // Misses reports whether the misfire policy of a job applies.

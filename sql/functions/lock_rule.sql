@@ -2,7 +2,8 @@
 -- waits for the checks that have read it. Checks do not wait for each other, and the walk of an apply does not wait for
 -- them. A check that comes later waits for the change, because there may be checks at each moment: with locks of the row,
 -- the change would wait for all of them. Returns no row if there is no such rule.
--- width: that of slots, in seconds. A query that read it beside this function would lock the rule on another server of Citus.
+-- width: that of slots, in seconds. A query that read it beside this function would lock the rule on another server of
+-- Citus.
 -- horizon: the transaction number with which a runner opened the slot, if transactions are open that began before.
 create or replace function prescient.lock_rule(rule_name text, slot timestamptz)
 returns table (state text, definition json, created_at timestamptz, width bigint, horizon xid8)

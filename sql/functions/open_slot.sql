@@ -98,6 +98,10 @@ begin
         if stale is not null then
             insert into prescient.slot_progress (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
         end if;
+        update prescient.slot_job s
+        set missed = true
+        from prescient.job j
+        where s.slot = at and not s.drained and not s.missed and j.job = s.job and j.paused_at is not null;
         -- Since its last outcome the slot has waited: for a binary with the job, or after a kill.
         update prescient.slot_run r
         set worked = r.worked + greatest(interval '0', greatest(

@@ -347,7 +347,7 @@ with (fillfactor = 50);
 comment on table prescient.slot_job is 'the rows of one job in one slot';
 comment on column prescient.slot_job.cursor is 'rows with ids up to this one have been claimed';
 comment on column prescient.slot_job.drained is 'no row comes after the cursor';
-comment on column prescient.slot_job.missed is 'the slot was closed without rows of the job, which was paused: for catch-up they count as missed';
+comment on column prescient.slot_job.missed is 'the slot was closed, or left, without rows of the job, which was paused: for catch-up they count as missed';
 comment on column prescient.slot_job.spent is 'run time of its checks in this slot';
 comment on column prescient.slot_job.late is 'checks that began later than the SLA of the job';
 comment on column prescient.slot_job.error is 'the error of one of the failed checks';

@@ -1,6 +1,6 @@
--- Returns the jobs of a slot that are not paused, and whether they have rows to claim, or were paused when the slot was closed: those with the
--- numbers $2 or the names $3, and of the others the first $4 that have. An application may enqueue rows of
--- any number of names.
+-- Returns the jobs of a slot that are not paused, and whether they have rows to claim, or were paused while the slot
+-- waited: those with the numbers $2 or the names $3, and of the others the first $4 that have. An application may enqueue
+-- rows of any number of names.
 -- Called by slots/internal/claim.Session.listJobs.
 with found as (
     select

@@ -276,7 +276,9 @@ func TestTextsThatTheDatabaseCannotReadHoldBackNoOtherEvent(t *testing.T) {
 				t.Error(sent.Err)
 			}
 			w.want("received", w.receiver.received(), "c1 b1")
-			w.want("refused", w.refused(), "a1:2")
+			if refused := w.refused(); refused == "a1:1" || !strings.HasPrefix(refused, "a1:") || strings.Contains(refused, " ") {
+				t.Errorf("refused is %q, want a1 alone, after another try", refused)
+			}
 		})
 	}
 }

@@ -13,14 +13,14 @@ type Jobs struct {
 	missed atomic.Pointer[map[string]bool]
 }
 
-// Set replaces the jobs. missed has the names of those that were paused when the slot was closed. Call Set while there
-// are no claims, because the rows of a claim have its jobs.
+// Set replaces the jobs. missed has the names of those that were paused when a run closed or left the slot. Call Set
+// while there are no claims, because the rows of a claim have its jobs.
 func (j *Jobs) Set(known map[int64]*jobs.Definition, missed map[string]bool) {
 	j.known.Store(&known)
 	j.missed.Store(&missed)
 }
 
-// Missed has the names of the jobs that were paused when the slot was closed. Do not change the map.
+// Missed has the names of the jobs that were paused when a run closed or left the slot. Do not change the map.
 func (j *Jobs) Missed() map[string]bool {
 	if missed := j.missed.Load(); missed != nil {
 		return *missed
