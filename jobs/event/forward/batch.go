@@ -53,8 +53,8 @@ func (s *sender) drain(ctx context.Context) (err error) {
 	return nil
 }
 
-// leaves reports whether Finish was called and leaves the rest of a destination that gets no more for now. A step that had
-// no time for the outbox is followed by one that has.
+// leaves reports whether Finish was called and leaves the rest of a destination that gets no more for now. A step that
+// had no time for the outbox is followed by one that has.
 func (s *sender) leaves() bool {
 	select {
 	case <-s.finishing:

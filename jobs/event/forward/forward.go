@@ -180,10 +180,10 @@ func (f *Forwarder) Wake() {
 // began is the instant from which sender.awake counts.
 var began = monotonic()
 
-// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, also because it
-// gets no more for now (event.ErrThrottled), unless Config.RetryNow is set. It also leaves what another process sends. A
-// destination that has just failed is not tried again before its pause is over. Finish waits up to 3 s for events that an
-// open transaction holds back.
+// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, also because
+// it gets no more for now (event.ErrThrottled), unless Config.RetryNow is set. It also leaves what another process
+// sends. A destination that has just failed is not tried again before its pause is over. Finish waits up to 3 s for
+// events that an open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
 	f.work.Wait()
