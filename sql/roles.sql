@@ -209,7 +209,8 @@ begin
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'find_job', 'job_number', 'jobs_in_slot', 'estimate_rows', 'why',
                 'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',
-                'newest_events', 'refuse_routine', 'store', 'force_slot_index', 'slot_took', 'of_schedule'
+                'newest_events', 'refuse_routine', 'store', 'force_slot_index', 'slot_took', 'of_schedule',
+                'gets_event'
             ]),
             ('prescient_runner', array[
                 'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable',

@@ -53,7 +53,7 @@ var mayRun = map[pg.Role]string{
 var mayCall = map[pg.Role]string{
 	"both":    `settings slot_ceil slot_floor store`,
 	pg.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took of_schedule journal_abroad journal_check journal_value why`,
+	pg.Reader: `oldest_active_xid gets_event refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took of_schedule journal_abroad journal_check journal_value why`,
 	pg.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule schedule_pauser pause_schedule refusing_login schedule_mistake set_schedule wait_for_schedule`,

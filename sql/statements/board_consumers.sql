@@ -1,7 +1,6 @@
 -- Returns the consumers of the outbox. For each it counts the events that it gets among the first 10,001 behind its
 -- position, up to 10,000, and returns whether there are more than these, and how long the oldest has waited, in
--- microseconds. A destination of all types gets no messages. Their prefix is written in two parts, because "prescient."
--- stands for the schema here.
+-- microseconds.
 -- Called by cmd/internal/serve/board.readConsumers.
 select
     c.name, c.mark, c.position, c.acked_at, least(page.n, 10000), page.stopped,
@@ -13,9 +12,7 @@ cross join lateral (
         count(*) > 10000 as stopped,
         min(events.written_at) filter (where events.gets) as oldest
     from (
-        select
-            o.written_at,
-            c.types is null and (c.address is null or o.type not like 'prescient' || '.notify.%') or o.type like any (c.types) as gets
+        select o.written_at, prescient.gets_event(c.address, c.types, o.type) as gets
         from prescient.event_outbox o
         where (o.mark, o.position) > (c.mark, c.position)
         order by o.mark, o.position

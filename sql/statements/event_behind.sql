@@ -1,7 +1,6 @@
 -- Returns the destinations with events that wait: how many of the outbox, how many refused ones that are tried again, and
 -- how many messages whose time has passed, each up to 10,000, and whether there are more. It also returns whether the
--- destination has refused one of them, since when they wait, and the error of the last try. A consumer of all types gets
--- no messages. Their prefix is written in two parts, because "prescient." stands for the schema here.
+-- destination has refused one of them, since when they wait, and the error of the last try.
 -- Called by slots/ledger.Ledger.DestinationsBehind.
 select
     c.name, c.address, least(o.n, 10000), o.n > 10000, least(d.n - d.due, 10000), d.n > 10000 and d.n > d.due, least(d.due, 10000), d.n > 10000 and d.due > 0,
@@ -14,7 +13,7 @@ cross join lateral (
         select o.written_at
         from prescient.event_outbox o
         where (o.mark, o.position) > (c.mark, c.position)
-            and (c.types is null and o.type not like 'prescient' || '.notify.%' or o.type like any (c.types))
+            and prescient.gets_event(c.address, c.types, o.type)
         order by o.mark, o.position
         limit 10001
     ) as page

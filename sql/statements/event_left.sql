@@ -1,6 +1,5 @@
 -- Returns what consumer $1 of the outbox gives up if it is forgotten: events that it has not read, refused events and
--- messages that wait, each counted up to $2, and whether it is a destination. No row: there is no such consumer. The
--- prefix of messages is written in two parts, because "prescient." stands for the schema here.
+-- messages that wait, each counted up to $2, and whether it is a destination. No row: there is no such consumer.
 -- Called by jobs/event/outbox.Outbox.Left.
 select
     (
@@ -9,7 +8,7 @@ select
             select
             from prescient.event_outbox o
             where (o.mark, o.position) > (c.mark, c.position)
-                and (c.types is null and (c.address is null or o.type not like 'prescient' || '.notify.%') or o.type like any (c.types))
+                and prescient.gets_event(c.address, c.types, o.type)
             limit $2
         ) as page
     ),

@@ -1,6 +1,5 @@
 -- Counts the events that wait for each consumer, among the first 10,000 behind its position, and returns how long the
--- oldest has waited. Without a consumer all events wait, for one without a name. A destination of all types gets no
--- messages. Their prefix is written in two parts, because "prescient." stands for the schema here.
+-- oldest has waited. Without a consumer all events wait, for one without a name.
 -- Called by slots/metrics.snapshot.readOutbox.
 select c.name, page.n, coalesce(extract(epoch from clock_timestamp() - page.oldest), 0)::float8
 from (
@@ -14,9 +13,7 @@ cross join lateral (
         count(*) filter (where events.gets) as n,
         min(events.written_at) filter (where events.gets) as oldest
     from (
-        select
-            o.written_at,
-            c.types is null and (c.address is null or o.type not like 'prescient' || '.notify.%') or o.type like any (c.types) as gets
+        select o.written_at, prescient.gets_event(c.address, c.types, o.type) as gets
         from prescient.event_outbox o
         where (o.mark, o.position) > (c.mark, c.position)
         order by o.mark, o.position
