@@ -121,9 +121,6 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, pg.AlertTold.In(c.Schema), before); err != nil {
-		return err
-	}
 	known, err := Read(ctx, tx, c.Schema)
 	if err != nil {
 		return err

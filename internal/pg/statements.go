@@ -52,7 +52,6 @@ var (
 	AlertHold             = file("alert_hold")
 	AlertRead             = file("alert_read")
 	AlertSilence          = file("alert_silence")
-	AlertTold             = file("alert_told")
 	AlertWrite            = file("alert_write")
 	AdvisoryHolder        = file("advisory_holder")
 	AdviseSince           = file("advise_since")
