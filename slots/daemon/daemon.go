@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/internal/phase"
+	"github.com/prescient-go/prescient/slots/internal/unit"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -153,8 +154,7 @@ func (d *daemon) notBegun(ctx context.Context, slot time.Time, err error) {
 func (d *daemon) observe(ctx context.Context, result slots.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.log.ErrorContext(ctx, "a function that observes the run panicked", "function", "Observer.Ran", "panic", p,
-				"stack", string(debug.Stack()))
+			unit.NewPanics(d.log).Watcher(ctx, "Observer.Ran", p, debug.Stack())
 		}
 	}()
 	if o := d.cfg.Runner.Observer; o != nil {
