@@ -152,8 +152,12 @@ func TestADaemonThatIsToldToEndWhileItWaitsForAServerIsDone(t *testing.T) {
 					"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusServiceUnavailable,
 					"/metrics": http.StatusOK, "/": http.StatusServiceUnavailable, schedules: http.StatusServiceUnavailable,
 				} {
-					if status, text := ask(t, http.MethodGet, url+path, "", ""); status != want {
+					status, text := ask(t, http.MethodGet, url+path, "", "")
+					if status != want {
 						t.Errorf("%s while it waits: %d %s", path, status, text)
+					}
+					if content := path == "/" || path == schedules; content && !strings.Contains(text, "before the database answers") {
+						t.Errorf("%s tells everybody of the database: %s", path, text)
 					}
 				}
 			}

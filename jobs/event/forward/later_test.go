@@ -213,14 +213,36 @@ func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
 func TestFinishLeavesWhatAReceiverGetsOnlyLater(t *testing.T) {
 	t.Parallel()
 	w := setupReceiver(t, time.Now().Add(time.Hour))
+	sent, calls := w.finishThrottled(100)
+	if sent.Err != nil || sent.Sent == 0 || sent.Refused != 0 {
+		t.Errorf("%+v", sent)
+	}
+	if left := len(strings.Fields(w.refused())); calls >= 50 || left != 100-int(sent.Sent) {
+		t.Errorf("%d calls, and %d messages are left", calls, left)
+	}
+}
+
+func TestFinishWaitsForWhatAReceiverGetsLaterIfItTriesAllNow(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.RetryNow = true
+	sent, calls := w.finishThrottled(10)
+	if sent.Err != nil || sent.Sent != 10 || sent.Refused != 0 || w.refused() != "" {
+		t.Errorf("%+v after %d calls, and %q are left", sent, calls, w.refused())
+	}
+}
+
+// finishThrottled calls Finish with n messages that are due, for a receiver that takes one in each call, and returns what
+// was sent in how many calls.
+func (w *world) finishThrottled(n int) (sent forward.Sent, calls int) {
+	w.t.Helper()
 	var ids []string
-	for n := range 100 {
+	for n := range n {
 		ids = append(ids, fmt.Sprint("a", 2*n))
 	}
 	w.publish(ids...)
 	w.forward()
 	w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
-	calls := 0
 	w.cfg.Destinations[0].Publisher = publish(func(events []event.Event) error {
 		calls++
 		errs := make([]error, len(events))
@@ -229,17 +251,11 @@ func TestFinishLeavesWhatAReceiverGetsOnlyLater(t *testing.T) {
 		}
 		return event.Partial(errs)
 	})
-	f, err := forward.Start(t.Context(), w.cfg)
+	f, err := forward.Start(w.t.Context(), w.cfg)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	sent := f.Finish()[0]
-	if sent.Err != nil || sent.Sent == 0 || sent.Refused != 0 {
-		t.Errorf("%+v", sent)
-	}
-	if left := len(strings.Fields(w.refused())); calls >= 50 || left != 100-int(sent.Sent) {
-		t.Errorf("%d calls, and %d messages are left", calls, left)
-	}
+	return f.Finish()[0], calls
 }
 
 // The step after one whose due messages took all the time sends from the outbox, also once Finish was called.
