@@ -142,8 +142,8 @@ func LimitBy(key func(job FutureJob) string) Option {
 }
 
 // OnMisfire sets what catch-up does with rows whose slot was missed, or whose job was paused when a run closed or left
-// the slot.
-// Default MisfireRun. Catch-up checks all other rows, such as rows that a run has left because they were locked.
+// the slot. Default MisfireRun. Catch-up checks all other rows, such as rows that a run has left because they were
+// locked.
 func OnMisfire(policy Misfire) Option { return Option{func(d *Definition) { d.Misfire = policy }} }
 
 // SLA sets the longest time from a slot to the start of a check. A check never begins before its

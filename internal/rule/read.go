@@ -165,8 +165,8 @@ func (s seen) after(n noted, f expr.Facts) seen {
 
 // readNoted reads when columns of rows have changed that since names, and when rows were paused. A check calls it
 // before and after it reads the rows, because a pause that begins or ends in between would give a row a clock that it
-// has never had. One snapshot would prevent that, too, but an alter table that writes the table anew leaves no rows
-// for older snapshots.
+// has never had. One snapshot would prevent that, too, but after an alter table that rewrites the table, older
+// snapshots find no rows in it.
 func (p *page) readNoted(ctx context.Context, tx *sqlx.Tx, keys []string) (map[string]noted, error) {
 	if !p.rule.Facts.Noted() {
 		return nil, nil

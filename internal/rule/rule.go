@@ -46,7 +46,7 @@ type HolidayFile struct {
 type FileDay struct {
 	Day  string `json:"day"`
 	Name string `json:"name,omitempty"`
-	// From and Until are the first and the last year of a day of each year. 0: there is none.
+	// From and Until are the first and the last year of a day of each year. 0: it has no such bound.
 	From  int `json:"from,omitempty"`
 	Until int `json:"until,omitempty"`
 	// Except are years without the day.

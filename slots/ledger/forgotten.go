@@ -64,7 +64,7 @@ type UnknownReceiver struct {
 	// Of are the rules and the first schedules that notify it.
 	Of []string
 	// Messages counts those among the newest 10,000 events of the outbox. AtLeast says that older events were not
-	// counted. Since is when the oldest of these messages was written; the zero time: there is none.
+	// counted. Since is when the oldest of these messages was written; the zero time: Messages has none.
 	Messages Count
 	Since    time.Time
 }

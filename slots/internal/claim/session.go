@@ -70,7 +70,7 @@ type Job struct {
 	Number    int64
 	Name      string
 	Claimable bool
-	Missed    bool // the slot was closed without its rows, because it was paused
+	Missed    bool // it was paused when a run closed or left the slot
 }
 
 // Known has the jobs that a run can check, by number and by name. A job whose first enqueue has not committed has no
