@@ -248,3 +248,45 @@ func withoutQuotes(text string) string {
 		return "''"
 	})
 }
+
+// On Citus, a statement with a table runs on a worker, and so do its functions. The locks and the transaction numbers of
+// prescient are the coordinator's.
+func TestNoStatementCallsAFunctionOfTheCoordinatorBesideATable(t *testing.T) {
+	t.Parallel()
+	table := regexp.MustCompile(`\b(?:from|join|into|update)\s+prescient\.[a-z_]+\b[^(a-z_]`)
+	local := regexp.MustCompile(`pg_(?:try_)?advisory|pg_current_(?:xact_id|snapshot)|pg_locks`)
+	messages, functions := map[string]string{}, map[string]string{}
+	for name, text := range everyText(t) {
+		if file, is := strings.CutPrefix(name, "statements/"); is {
+			messages[file] = withoutQuotes(text) + "\n"
+		} else if name, _, is := strings.Cut(strings.TrimPrefix(name, "prescient."), "("); is {
+			functions[name] = withoutQuotes(text)
+		}
+	}
+	bound := map[string]bool{} // they lock, or read transaction numbers, or call a function that does
+	calls := func(text string) (names []string) {
+		for name := range bound {
+			if strings.Contains(text, "prescient."+name+"(") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	for before := -1; before < len(bound); {
+		before = len(bound)
+		for name, text := range functions {
+			if local.MatchString(text) || len(calls(text)) > 0 {
+				bound[name] = true
+			}
+		}
+	}
+	if !bound["lock_rule"] || !bound["newest_events"] {
+		t.Fatalf("the functions that are found: %v", bound)
+	}
+	ofCitus := []string{"rows_finish.sql", "rows_finish_alike.sql"} // which has rows_finish_apart
+	for name, text := range messages {
+		if called := calls(text); len(called) > 0 && table.MatchString(text) && !slices.Contains(ofCitus, name) {
+			t.Errorf("%s calls %q beside a table", name, called)
+		}
+	}
+}

@@ -113,6 +113,7 @@ var (
 	EventDeadRetry        = file("event_dead_retry")
 	EventForwarded        = file("event_forwarded")
 	EventHold             = file("event_hold")
+	EventEnd              = file("event_end")
 	EventName             = file("event_name")
 	EventPage             = file("event_page")
 	EventRelease          = file("event_release")

@@ -3,6 +3,7 @@ package forward
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -113,7 +114,14 @@ type Sent struct {
 func Name(ctx context.Context, cfg Config) error {
 	for _, to := range cfg.Destinations {
 		err := pgsql.InTx(ctx, pg.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(ctx, pg.EventName.In(cfg.Schema), to.Name, to.Address, patterns(to.Types))
+			var mark sql.NullString
+			var position sql.NullInt64
+			err := pg.One(ctx, tx, pg.EventEnd.In(cfg.Schema), nil, &mark, &position)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, pg.EventName.In(cfg.Schema),
+				to.Name, to.Address, patterns(to.Types), mark, position)
 			return err
 		})
 		if err != nil {
