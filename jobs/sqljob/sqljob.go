@@ -164,12 +164,13 @@ func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
 }
 
 // eventID returns the same id whenever the same check of a row is repeated: in the same slot after
-// a crash, in a later slot after an error. Anonymous rows have no key, so their id tells them
-// apart.
+// a crash, in a later slot after an error. A key can be enqueued again for the slot that an earlier
+// row of it had at first, so a row is known by the instant when it was enqueued, too. Anonymous rows
+// have no key, so their id tells them apart.
 func eventID(job jobs.FutureJob) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q %q %q %d %d", // a hash never fails
-		job.JobExec, job.EntityName, job.EntityKey, job.ItemKey, job.FirstCheckAt.UnixMicro(), job.CheckCount)
+		job.JobExec, job.EntityName, job.EntityKey, job.ItemKey, job.EnqueuedAt.UnixMicro(), job.CheckCount)
 	if job.Anonymous {
 		_, _ = fmt.Fprintf(hash, " %d", job.ID)
 	}

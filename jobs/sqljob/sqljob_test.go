@@ -120,6 +120,28 @@ func TestTheEventOfARowThatIsRepeatedHasTheSameID(t *testing.T) {
 	diff(t, seen, []string{w.published()[0].ID})
 }
 
+// A key can be checked early, and be enqueued again for the slot that it had at first.
+func TestTheEventOfAKeyThatIsEnqueuedAgainHasAnIDOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into orders values (1, 'ada', null, null)`)
+	w.due(slot(3), "1")
+	key := jobs.Key{JobExec: "unshipped", EntityName: "order", EntityKey: "1"}
+	if _, found, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), key, slot(1)); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	w.run(slot(1), w.config(unshipped))
+	w.due(slot(3), "1")
+	w.run(slot(3), w.config(unshipped))
+	ids := map[string]bool{}
+	for _, e := range w.published() {
+		ids[e.ID] = true
+	}
+	if len(ids) != 2 {
+		t.Errorf("events %v, want one for each row", slices.Collect(maps.Keys(ids)))
+	}
+}
+
 func TestARowThatCannotBeAnEventFailsAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
