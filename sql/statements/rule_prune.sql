@@ -1,6 +1,7 @@
 -- Deletes old entries about steps that have fired, out of the next $6 entries after one ($2 to $5;
 -- nulls: the first ones), up to another one ($7 to $10; nulls: the last one): those from before $1
--- whose key does not wait. It returns their number, how many entries it has read, and the last one.
+-- whose key neither waits nor can be retried. It returns their number, how many entries it has read,
+-- and the last one.
 -- Called by jobs/admin.Client.pruneBetween.
 with page as materialized (
     select f.job, f.entity_key, f.since, f.step, f.fired_at
@@ -19,6 +20,12 @@ with page as materialized (
             select
             from prescient.future_job f
             where f.entity_name = r.definition #>> '{rule,entity}' and f.entity_key = p.entity_key and f.job = p.job and f.item_key = ''
+        )
+        and not exists (
+            select
+            from prescient.future_job_history h
+            where h.entity_name = r.definition #>> '{rule,entity}' and h.entity_key = p.entity_key and h.item_key = '' and h.job_exec = j.name
+                and h.outcome = 'failed'
         )
 ), gone as (
     delete from prescient.rule_fired f

@@ -30,7 +30,8 @@ func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Comm
 		Short: "Drop the months of history, and forget the slots, that are old",
 		Long: `Drop the months (UTC) of history that ended longer ago than --keep. Also delete the ledger rows of slots before
 that, except those of missed slots, and the records of what operators did (table action). Also delete what rules have
-fired (table rule_fired) for keys that do not wait. The numbers of rows in months come from the table statistics.
+fired (table rule_fired) for keys that neither wait nor can be retried. The numbers of rows in months come from the
+table statistics.
 
 While a dump or a long query reads history, the command gives up after a few seconds and drops nothing.`,
 		Example: `  prescient jobs prune --keep 90d --dry-run
