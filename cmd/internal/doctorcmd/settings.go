@@ -120,8 +120,9 @@ func examineStores(f *factory.Factory, ids map[string]string) (list []doctor.Fin
 		}
 		list = append(list, doctor.ToDo("stores",
 			fmt.Sprintf("stores %s and %s are the same schema, or one is a copy of the other", own, other),
-			fmt.Sprintf("list the schema once in stores. If this store is the copy, give it a new id: "+
-				"update %s.setting set store = gen_random_uuid()", f.Schema())))
+			fmt.Sprintf("list the schema once in stores. If this store is a copy for tests, take it out of stores, and give it "+
+				"a settings file of its own, as docs/restore.md says, because a run sends its events and calls services. "+
+				"Give each copy a new id: update %s.setting set store = gen_random_uuid()", f.Schema())))
 	}
 	return list
 }
