@@ -74,10 +74,10 @@ func (d *Definition) Call(_ reserved.Caller, ctx context.Context, tx *sqlx.Tx, r
 		return nil, wrongCount(len(results), len(rows))
 	}
 	for i := range results {
-		results[i].Err = sound(results[i].Err)
-		if err := results[i].validate(); err != nil {
-			results[i] = Result{Err: errors.Join(results[i].Err, err)}
-		}
+		results[i] = results[i].checked()
+	}
+	if err == nil && d.InTx() && !d.Batched() { // so that the writes are rolled back
+		err = results[0].Err
 	}
 	return results, sound(err)
 }
@@ -101,9 +101,6 @@ func (d *Definition) within(
 		return d.handler.many(ctx, tx, rows)
 	}
 	result, err := d.checkOne(ctx, tx, rows[0])
-	if err == nil && d.InTx() { // so that the writes are rolled back
-		err = result.Err
-	}
 	return []Result{result}, err
 }
 

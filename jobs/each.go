@@ -40,22 +40,26 @@ var ErrDivide = errors.New("the call failed as a whole")
 //   - What a check did outside the database may be repeated because of another row.
 //   - All rows of the call see the same now(), and share the timeout.
 func Each[J any, Tx DB, A Answer](fn func(ctx context.Context, tx Tx, job J) (A, error)) Handler[J] {
-	one := InTx(fn)
-	h := Handler[J]{inTx: true, size: defaultEachSize, bad: one.bad}
-	if fn != nil {
-		h.many = func(ctx context.Context, tx *sqlx.Tx, batch []J) ([]Result, error) {
-			results := make([]Result, len(batch))
-			for i, job := range batch {
-				var err error
-				results[i], err = checkInSavepoint(ctx, tx, func() (Result, error) { return one.one(ctx, tx, job) })
-				if err != nil {
-					return nil, err
-				}
-			}
-			return results, nil
-		}
-	}
+	h := InTx(fn)
+	h.each, h.size = true, defaultEachSize
 	return h
+}
+
+// checkEach calls the function of one row for one row of a call after the other.
+func checkEach(
+	one func(ctx context.Context, tx *sqlx.Tx, row FutureJob) (Result, error),
+) func(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	return func(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+		results := make([]Result, len(rows))
+		for i, row := range rows {
+			var err error
+			results[i], err = checkInSavepoint(ctx, tx, func() (Result, error) { return one(ctx, tx, row) })
+			if err != nil {
+				return nil, err
+			}
+		}
+		return results, nil
+	}
 }
 
 // checkInSavepoint calls fn between a savepoint and its end. It returns an error, which wraps
@@ -67,7 +71,6 @@ func checkInSavepoint(
 		return result, divide(err)
 	}
 	result = callOne(fn)
-	result.Err = sound(result.Err)
 	if result.Err == nil {
 		// It fails if the function went on after an error of a statement.
 		_, result.Err = tx.ExecContext(ctx, "release savepoint prescient_each")
@@ -96,14 +99,12 @@ func beside(ctx context.Context, tx *sqlx.Tx, fn func() (Result, error)) (Result
 	if tx != nil {
 		return checkInSavepoint(ctx, tx, fn)
 	}
-	result := callOne(fn)
-	result.Err = sound(result.Err)
-	return result, nil
+	return callOne(fn), nil
 }
 
 func divide(err error) error { return fmt.Errorf("%w: %w", ErrDivide, err) }
 
-// callOne turns an error and a panic into the error of the result.
+// callOne turns an error, a panic and a result that no database would take into the error of the result.
 func callOne(fn func() (Result, error)) (result Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,7 +115,7 @@ func callOne(fn func() (Result, error)) (result Result) {
 	if err != nil {
 		result = Result{Err: err}
 	}
-	return result
+	return result.checked()
 }
 
 // PanicError is the error of a row whose check panicked in a call that goes on with other rows.

@@ -56,6 +56,17 @@ func (r *Result) validate() error {
 	return err
 }
 
+// checked returns the result, or one with an error alone if it asks for what no database would take.
+func (r *Result) checked() Result {
+	err := sound(r.Err)
+	if wrong := r.validate(); wrong != nil {
+		return Result{Err: errors.Join(err, wrong)}
+	}
+	result := *r
+	result.Err = err
+	return result
+}
+
 // BatchFunc does the checks of up to a page of rows of its job in one call; see Batch. So one query
 // can look up a thousand orders. It returns a result for each row, in their order. If it returns an
 // error, or any other number of results, every row has failed. After a panic, a timeout,
@@ -81,6 +92,7 @@ type Handler[J any] struct {
 	one    func(ctx context.Context, tx *sqlx.Tx, job J) (Result, error)
 	many   func(ctx context.Context, tx *sqlx.Tx, batch []J) ([]Result, error)
 	inTx   bool
+	each   bool    // one is called for many rows in one transaction
 	size   int     // the default of BatchSize
 	family *family // of Group
 	bad    error   // a mistake that registering reports

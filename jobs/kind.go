@@ -126,7 +126,7 @@ type Job[T any] struct {
 // A row whose payload cannot be decoded gets an error, and the other rows of a batch are checked.
 // Register panics like Registry.Register.
 func (k Kind[T]) Register(r *Registry, h Handler[*Job[T]], opts ...Option) {
-	own := handler{inTx: h.inTx, size: h.size, family: h.family, bad: h.bad}
+	own := handler{inTx: h.inTx, each: h.each, size: h.size, family: h.family, bad: h.bad}
 	if h.family != nil {
 		h.family.kinds.Store(k.Name, k)
 	}

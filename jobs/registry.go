@@ -214,6 +214,9 @@ func (r *Registry) insert(d *Definition, h handler, opts []Option) {
 	must(d, err == nil, "%v", err)
 	must(d, h.bad == nil, "%v", h.bad)
 	must(d, !h.isNil(), "the function is nil")
+	if h.each {
+		h.one, h.many = nil, checkEach(h.one)
+	}
 	d.BatchSize = h.size
 	if h.family != nil {
 		d.Group = h.family.name

@@ -2,8 +2,10 @@ package slots_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -242,23 +244,53 @@ func TestACheckThatGivesUpHasFailedAtOnce(t *testing.T) {
 
 func TestAnErrorInTheResultOfACheckUndoesItsWrites(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	w.db.MustExec("create table effect (key text)")
-	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (result jobs.Result, err error) {
-		_, err = tx.ExecContext(ctx, "insert into effect values ($1)", job.EntityKey)
-		if job.EntityKey == "1" {
+	check := func(ctx context.Context, tx *sqlx.Tx, job *jobs.Job[float64]) (result jobs.Result, err error) {
+		_, err = tx.ExecContext(ctx, "insert into effect values ($1)", job.JobExec+" "+job.EntityKey)
+		switch job.EntityKey {
+		case "1":
 			result.Err = errors.New("no")
+		case "2":
+			result.Enqueue = []jobs.Request{{}}
+		case "3":
+			result.Payload = json.RawMessage("{")
+		case "4":
+			result.Next, job.Data = new(slot(2)), math.NaN()
 		}
 		return result, err
-	}))
-	w.enqueue("job", slot(1), 2)
-	result := w.run(slot(1))
-	var effects []string
-	if err := w.db.Select(&effects, "select key from effect"); err != nil {
-		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"0"}, effects); diff != "" || result.Finished != 1 || result.Failed != 1 {
-		t.Errorf("%+v, effects (-want +got) %s", result, diff)
+	for name, around := range map[string]jobs.Middleware{
+		"": func(ctx context.Context, _ jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
+			return next(ctx)
+		},
+		"with a middleware that hides the error": func(
+			ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error),
+		) ([]jobs.Result, error) {
+			results, err := next(ctx)
+			if err != nil {
+				results = make([]jobs.Result, len(call.Rows))
+				results[0].Err = err
+			}
+			return results, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.db.MustExec("create table effect (key text)")
+			w.registry.Use(around)
+			jobs.Kind[float64]{Name: "alone"}.Register(w.registry, jobs.InTx(check))
+			jobs.Kind[float64]{Name: "each"}.Register(w.registry, jobs.Each(check))
+			w.enqueue("alone", slot(1), 5)
+			w.enqueue("each", slot(1), 5)
+			result := w.run(slot(1))
+			var effects []string
+			if err := w.db.Select(&effects, "select key from effect order by key"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"alone 0", "each 0"}, effects); diff != "" || result.Finished != 2 || result.Failed != 8 {
+				t.Errorf("%+v, effects (-want +got) %s", result, diff)
+			}
+		})
 	}
 }
 
