@@ -282,7 +282,7 @@ func (c Config) event(m told, now time.Time) event.Event {
 		Text: text, About: c.id(m, "problem"), Over: m.over, Quiet: m.quiet,
 	}})
 	return event.Event{
-		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Finding), Time: now,
+		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Known), Time: now,
 		PublishedAt: now, Data: data,
 	}
 }
@@ -293,15 +293,17 @@ func (c Config) id(m told, what string) string {
 	return hex.EncodeToString(hash[:16])
 }
 
-// subject returns the subject of the messages about a finding. The name of a job may have control characters, which no
-// subject may have.
-func subject(finding string) string {
-	return "finding/" + strings.Map(func(r rune) rune {
+// subject returns the subject of the messages about a finding since it has appeared. A finding that comes again has
+// another one, because a message that became a dead letter holds back the later ones of its subject. The name of a job
+// may have control characters, which no subject may have.
+func subject(k Known) string {
+	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0x9f {
 			return '?'
 		}
 		return r
-	}, finding)
+	}, k.Finding)
+	return "finding/" + name + "/" + k.Since.UTC().Format(time.RFC3339Nano)
 }
 
 // Silence tells no message about a finding until an instant from now.

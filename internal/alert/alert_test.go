@@ -3,6 +3,7 @@ package alert_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,7 +15,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/alert"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/message"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/forward"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -78,7 +82,8 @@ func (w *world) messages() string {
 			over += " quietly"
 		}
 		words := strings.Fields(strings.ReplaceAll(m.Text, "\n", " | "))
-		list = append(list, e.Subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
+		subject := e.Subject[:strings.LastIndex(e.Subject, "/")] // without the instant at which it has appeared
+		list = append(list, subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
 	}
 	return strings.Join(list, "; ")
 }
@@ -217,6 +222,78 @@ func (w *world) giveUp(job string) {
 	w.db.MustExec(`insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot,
 			check_count, error_count, spent, enqueued_at, enqueued_by, outcome, last_error)
 		values (1, $1, 'order', '1', '', now(), now(), 1, 1, '0', now(), 'shop', 'failed', 'boom')`, job)
+}
+
+// refusing is a receiver that refuses the messages about a finding while it is full.
+type refusing struct {
+	full bool
+	got  []string
+}
+
+func (r *refusing) Publish(_ context.Context, events []event.Event) error {
+	errs := make([]error, len(events))
+	for i, e := range events {
+		var m message.Message
+		if err := json.Unmarshal(e.Data, &m); err != nil || r.full {
+			errs[i] = errors.Join(event.ErrRefused, err)
+			continue
+		}
+		if first, _, _ := strings.Cut(m.Text, ","); strings.Contains(first, "gave-up/") {
+			first, _, _ = strings.Cut(first, " of ")
+			r.got = append(r.got, first)
+		}
+	}
+	return event.Partial(errs)
+}
+
+func (r *refusing) Close() error { return nil }
+
+// A finding that comes again must not wait for an operator who does not know of it.
+func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	desk := &refusing{full: true}
+	cfg := forward.Config{DB: w.db, MaxRefusals: 1, Logger: w.cfg.Logger, Destinations: []forward.Destination{
+		{Name: message.Consumer("ops"), Address: "test:", Types: []string{message.Type("ops")}, Publisher: desk},
+	}}
+	if err := forward.Name(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	look := func() string {
+		t.Helper()
+		if err := alert.Tell(t.Context(), w.cfg); err != nil {
+			t.Fatal(err)
+		}
+		await.True(t, "the events to be read", func() bool {
+			f, err := forward.Start(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sent := f.Finish()[0]; sent.Err != nil {
+				t.Fatal(sent.Err)
+			}
+			var left int
+			if err := w.db.Get(&left, `select count(*) from prescient.event_consumer c
+				join prescient.event_outbox o on (o.mark, o.position) > (c.mark, c.position)`); err != nil {
+				t.Fatal(err)
+			}
+			return left == 0
+		})
+		got := strings.Join(desk.got, "; ")
+		desk.got = nil
+		return got
+	}
+	w.giveUp("card")
+	w.want("the receiver is full", look(), "")
+	desk.full = false
+	w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' - interval '1 day') at time zone 'UTC'")
+	w.want("the message that it stays waits behind", look(), "")
+	w.db.MustExec("delete from prescient.future_job_history")
+	w.want("so does its end", look(), "")
+	w.giveUp("card")
+	w.want("it appears again", look(), "gave-up/card: 1 row")
+	w.db.MustExec("delete from prescient.future_job_history")
+	w.want("it is over", look(), "over: gave-up/card")
 }
 
 func TestEachJobThatGivesUpIsTold(t *testing.T) {

@@ -332,9 +332,6 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 				text = plain.ErrorText(b.errs[i])
 			}
 			texts = append(texts, text)
-			if b.fates[i] == refused && b.dead[i] {
-				s.warnDead(ctx, e.Event, b.errs[i])
-			}
 		case later:
 			waiting, times = append(waiting, e.Event), append(times, string(pq.FormatTimestamp(b.times[i].UTC())))
 			recipients = append(recipients, recipient(e.Event))
@@ -367,6 +364,8 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	})
 	if err != nil {
 		b.decideAgain()
+	} else {
+		b.logDead(ctx)
 	}
 	s.resize(b, open, progress, throttled)
 	if err != nil || failure != nil {
@@ -374,6 +373,19 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	}
 	return !stopped && (progress || !throttled), nil
 }
+
+// logDead logs the dead letters of a batch. Of those that wait behind another one, it logs the first of each subject.
+func (b *batch) logDead(ctx context.Context) {
+	logged := map[string]bool{} // subjects
+	for i, e := range b.page {
+		if b.dead[i] && (b.fates[i] == refused || !logged[e.Subject]) {
+			logged[e.Subject] = true
+			b.warnDead(ctx, e.Event, cmp.Or(b.errs[i], errBehindDead))
+		}
+	}
+}
+
+var errBehindDead = errors.New("not tried, because an earlier event of its subject is a dead letter")
 
 // recipient returns to whom a message goes, as a text that the database takes.
 func recipient(e event.Event) string {

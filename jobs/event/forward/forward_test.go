@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -373,6 +374,23 @@ func TestOneRefusalIsEnoughIfTheLimitIsOne(t *testing.T) {
 			w.want("refused", w.refused(), test.refused)
 			w.want("received", w.receiver.received(), test.received)
 		})
+	}
+}
+
+func TestEventsBehindADeadLetterAreLoggedOnceForTheirSubject(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxRefusals: 1})
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	w.forward()
+	var log bytes.Buffer
+	w.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	w.publish("a2", "b1", "a3")
+	w.forward()
+	w.want("refused", w.refused(), "[a1:1] [a2:0] [a3:0]")
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 ||
+		!strings.Contains(got, `msg="event is a dead letter" destination=shop id=a2 subject=a error="not tried, because `) {
+		t.Error(got)
 	}
 }
 
