@@ -197,20 +197,20 @@ func (j *FutureJob) begun() time.Time { return j.Slot.Add(j.Lateness) }
 // wasCalled reports whether the function was called for a row in a check before this one.
 func (j *FutureJob) wasCalled() bool { return j.CheckCount+j.ErrorCount > 0 }
 
-// Following returns the row for the next instant of a periodic function whose row has ended. now is
-// the present if the function was not called. failed is the error of a call for that instant, in the
-// check that has ended the row. ok is false if the row is of anything else, or if there is no instant
-// any more.
+// Following returns the row for the next instant of a periodic function whose row has ended. No call
+// is for an instant up to dropped; zero: the function was called, or could not be. failed is the
+// error of a call for that instant, in the check that has ended the row. ok is false if the row is
+// of anything else, or if there is no instant any more.
 func (d *Definition) Following(
-	_ reserved.Caller, job FutureJob, outcome Outcome, now time.Time,
+	_ reserved.Caller, job FutureJob, dropped time.Time,
 ) (next Request, failed string, ok bool) {
 	at, ok := d.standsFor(&job)
 	if !ok {
 		return next, "", false
 	}
-	after := now
+	after := dropped
 	switch {
-	case outcome == OutcomeDeadline || outcome == OutcomeSkipped || job.Slot.IsZero():
+	case !dropped.IsZero():
 	case d.Misfire == MisfireEach || job.wasCalled(): // what came after the instant is still to come
 		after = at
 	default: // instants that came while the function ran are still to come

@@ -358,6 +358,32 @@ func TestAnInstantWhoseOutcomeIsRefusedIsFollowedByTheNext(t *testing.T) {
 	}
 }
 
+func TestARowWhoseEndIsRefusedUncheckedIsFollowedByTheInstantsThatWereNotMissed(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "such a row fails the run there")
+	for policy, want := range map[jobs.Misfire][]string{
+		jobs.MisfireRun:  {"01-04 12:00"},
+		jobs.MisfireEach: {"01-04 11:00", "01-04 12:00"},
+		jobs.MisfireSkip: {"01-04 12:00"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			kit, c := periodic(t, testkit.Start(), "0 * * * *", jobs.OnMisfire(policy), jobs.Retry(0), jobs.Deadline(time.Hour))
+			kit.DB.MustExec(`
+				create function public.refuse() returns trigger language plpgsql as $$ begin raise exception 'told to'; end $$;
+				create trigger refuse before insert on prescient.future_job_history
+				for each row when (new.outcome in ('deadline', 'skipped')) execute function public.refuse()`)
+			kit.Clock.Set(testkit.Start().Add(3 * time.Hour))
+			kit.RunDue()
+			if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeFailed}, outcomesOf(kit)); diff != "" {
+				t.Error(diff)
+			}
+			kit.RunFor(15 * time.Minute)
+			c.want(t, want...)
+		})
+	}
+}
+
 func TestARefusedOutcomeOfASecondLookIsOfTheInstantOfTheFirst(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "such a row fails the run there")
@@ -509,6 +535,65 @@ func TestTheRowOfAnExpiredInstantIsFollowed(t *testing.T) {
 		t.Error(diff)
 	}
 	waits(t, kit, testkit.Start().Add(5*day-3*time.Hour))
+}
+
+// Instants of the slot that has begun last are not missed, nor those of the slot after it.
+func TestARowThatEndsUncheckedIsFollowedByTheFirstInstantThatWasNotMissed(t *testing.T) {
+	t.Parallel()
+	skip, each := jobs.OnMisfire(jobs.MisfireSkip), jobs.OnMisfire(jobs.MisfireEach)
+	for name, test := range map[string]struct {
+		crontab string
+		opts    []jobs.Option
+		outage  time.Duration // from 09:00 on
+		outcome jobs.Outcome
+		want    []string // in the slot after the outage
+	}{
+		"skipped, within the slot of an instant": {"0 * * * *", []jobs.Option{skip}, 2 * time.Hour, jobs.OutcomeSkipped,
+			[]string{"01-04 11:00"}},
+		"skipped, before the slot of an instant": {"5 * * * *", []jobs.Option{skip}, 130 * time.Minute, jobs.OutcomeSkipped,
+			[]string{"01-04 11:05"}},
+		"skipped, after the slot of an instant": {"0 * * * *", []jobs.Option{skip}, 135 * time.Minute, jobs.OutcomeSkipped,
+			nil},
+		"past its deadline": {"0 * * * *", []jobs.Option{jobs.Deadline(30 * time.Minute)}, 2 * time.Hour,
+			jobs.OutcomeDeadline, []string{"01-04 11:00"}},
+		"past its deadline, and others are not": {"0 * * * *", []jobs.Option{each, jobs.Deadline(90 * time.Minute)},
+			185 * time.Minute, jobs.OutcomeDeadline, []string{"01-04 11:00", "01-04 12:00"}},
+		"past its deadline, and others are skipped": {"0 10,11 * * *", []jobs.Option{skip, jobs.Deadline(90 * time.Minute)},
+			185 * time.Minute, jobs.OutcomeDeadline, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit, c := periodic(t, testkit.Start(), test.crontab, test.opts...)
+			kit.Clock.Set(testkit.Start().Add(test.outage))
+			kit.RunDue()
+			c.want(t)
+			if diff := cmp.Diff([]jobs.Outcome{test.outcome}, outcomesOf(kit)); diff != "" {
+				t.Error(diff)
+			}
+			kit.RunUntil(kit.Client.Grid().Next(kit.Now()))
+			c.want(t, test.want...)
+		})
+	}
+}
+
+func TestInstantsOfASlotThatAFunctionWasPausedInAreSkippedTogether(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start(), "5,10,20 9 * * *", jobs.OnMisfire(jobs.MisfireSkip))
+	operator := admin.New(kit.Client)
+	if _, err := operator.Pause(t.Context(), kit.DB, "report"); err != nil {
+		t.Fatal(err)
+	}
+	kit.RunFor(15 * time.Minute) // the slot of 09:05 and 09:10
+	if _, err := operator.Resume(t.Context(), kit.DB, "report"); err != nil {
+		t.Fatal(err)
+	}
+	kit.RunDue()
+	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeSkipped}, outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+	waits(t, kit, testkit.Start().Add(30*time.Minute)) // the slot of 09:20
+	kit.RunFor(15 * time.Minute)
+	c.want(t, "01-04 09:20")
 }
 
 func TestTenMachinesMakeOneRow(t *testing.T) {

@@ -81,10 +81,23 @@ func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
 	if v.Payload != nil {
 		ended.Payload = v.Payload
 	}
-	next, failed, ok := d.Following(reserved.Caller{}, ended, v.Outcome, m.Latest())
+	next, failed, ok := d.Following(reserved.Caller{}, ended, dropped(d, m, v.Outcome))
 	if ok {
 		v.Enqueue, v.Failed = append(v.Enqueue, next), failed
 	}
+}
+
+// dropped returns the last slot whose instants a periodic function is not called for, because they were missed or are
+// past its deadline. Zero: there is none. Instants of the slot that has begun last are not missed.
+func dropped(d *jobs.Definition, m Moment, outcome jobs.Outcome) (last time.Time) {
+	if outcome == jobs.OutcomeDeadline {
+		last = m.Grid.Previous(m.Now.Add(-d.Deadline))
+	}
+	if m.Misses(d) && d.Misfire == jobs.MisfireSkip {
+		missed := grid.Later(m.Slot, m.Grid.Previous(m.Grid.Floor(m.Now)))
+		last = grid.Later(last, missed)
+	}
+	return last
 }
 
 // Defer returns the verdict about a row whose check moves to the next slot without a call.

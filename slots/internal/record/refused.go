@@ -63,8 +63,9 @@ func (r *Recorder) recordError(c *claim.Claim, o row.Outcome, cause error) ([]ro
 // attempts reads the key of a row, and how many checks and errors in a row it has had. found is false if it is not in
 // the slot. If the function was called for the row, attempts also reads what the row that follows depends on.
 func (r *Recorder) attempts(o row.Outcome) (job jobs.FutureJob, found bool, err error) {
+	job.Slot = r.Session.Slot
 	if o.Ran {
-		job.Slot, job.Lateness = r.Session.Slot, o.Lateness
+		job.Lateness = o.Lateness
 	}
 	args := []any{r.Session.Slot, o.Number, o.ID, o.Ran}
 	err = r.Session.Server.Ask(r.Session.Work, r.Session.Work, pg.RowAttempts, args, func(rows *sql.Rows) error {
