@@ -187,6 +187,14 @@ func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 			func(*rule.Applied) {}, "update shop.orders set channel = 'test'", "update shop.orders set channel = 'web'",
 		},
 		"done by a lookup": {paid, "insert into shop.payment values ('ada')", "update shop.orders set customer = 'bob'"},
+		"it never fires": {
+			func(a *rule.Applied) {
+				a.Rule.Steps[0].Every, a.Rule.Steps[0].TimesCount = rule.Delay{Days: 3}, "length(customer)"
+				a.Facts.Times = []expr.Expr{{SQL: "length(customer)", Type: expr.Count}, {}}
+				a.Facts.Every = make([]expr.Expr, 2)
+			},
+			"update shop.orders set customer = ''", "update shop.orders set customer = 'ada'",
+		},
 		"outside by a lookup of a table of also": {
 			approved, "update shop.orders set channel = 'web'", "insert into shop.payment values ('ada')",
 		},

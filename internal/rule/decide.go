@@ -145,10 +145,10 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 	if d.late(row, m, at, timing, &is) {
 		return is, nil
 	}
-	if mayMove := !found.first.IsZero() && (at.Unsettled || found.first.After(at.Slot)); mayMove {
-		// An open transaction may have moved the clock later. Before the first occurrence of a step, triggers leave the
-		// check of such a row as it is, because the check finds out. So the row goes on waiting until the transactions
-		// have ended that began before it.
+	if at.Unsettled || !found.first.IsZero() && found.first.After(at.Slot) {
+		// An open transaction may have moved the clock, or changed what the data hold of the steps. Triggers leave a check as
+		// it is that comes before the first occurrence of a step, because the check finds out. So the row goes on waiting
+		// until the transactions have ended that began before it.
 		is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
 	}
 	is.Next = d.watch(row, m, at, is.Next, len(is.Due) > 0)

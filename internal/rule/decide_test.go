@@ -196,6 +196,18 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			row: as(func(r *rule.Row) { r.Paused = true }), at: 2,
 			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
 		},
+		"an open transaction may let a row fire that never does": {
+			steps: paced, row: as(data(expr.Held{Every: week, Times: new(int64(0))})), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"it may give a row its delay": {
+			steps: []rule.Step{{Name: "a", Interval: "x"}}, row: as(data(expr.Held{})), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"it may shorten the delay of a row": {
+			steps: []rule.Step{{Name: "a", Interval: "x"}}, row: as(data(expr.Held{After: &expr.Length{Days: 10}})), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
 		"an open transaction may move the clock": {
 			row: open, at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "fires a, day 2.01042",
 		},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -204,6 +205,65 @@ func TestARowWhoseCheckEndsWhileAnotherTableIsWrittenComesAfresh(t *testing.T) {
 			writes.Wait()
 			if first, _, _ := strings.Cut(s.waiting(), ","); first != "1 at 03-04 12:15 came 03-04 12:00" {
 				t.Errorf("waiting %q", first)
+			}
+		})
+	}
+}
+
+// The trigger leaves a check as it is that waits for a slot before the instant that it would get. If the transaction has
+// not ended when that slot is run, the check does not see what it has written.
+func TestARowIsLookedAtAgainIfATransactionIsOpenWhoseTriggerHasLeftItsCheck(t *testing.T) {
+	t.Parallel()
+	const held = `
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    `
+	const lookup = held + `also: {table: shop.hold, key: order_id}
+    steps: [{after: {interval: "(select make_interval(days => h.days) from shop.hold h where h.order_id = orders.id)"}, event: a}]`
+	for name, test := range map[string]struct{ file, before, written string }{
+		"how often": {
+			held + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
+			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + ")", "update shop.orders set amount = 1",
+		},
+		"a delay of another table": {
+			lookup, "insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")", "insert into shop.hold values (1, 0)",
+		},
+		"a shorter one": {
+			lookup, "insert into shop.hold values (1, 10); insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")",
+			"update shop.hold set days = 0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShopAt(t, noon)
+			s.exec("create table shop.hold (order_id bigint primary key, days int)")
+			s.apply(test.file)
+			s.exec(test.before)
+			if got := s.waiting(); !strings.HasPrefix(got, "1 at 03-04 12:15") {
+				t.Fatalf("waiting %q", got)
+			}
+			s.now = noon.Add(10 * time.Minute)
+			writer := s.db.MustBegin()
+			defer func() { _ = writer.Rollback() }()
+			if _, err := writer.Exec("select set_config('prescient_caller.clock', $1, true)", s.now.Format(time.RFC3339Nano)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := writer.Exec(test.written); err != nil {
+				t.Fatal(err)
+			}
+			fired := s.replays(noon.Add(16 * time.Minute))
+			if got := s.waiting(); !strings.HasPrefix(got, "1 at 03-04 12:30") {
+				t.Errorf("while the transaction is open: waiting %q", got)
+			}
+			if err := writer.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			fired = append(fired, s.replays(noon.AddDate(0, 0, 2))...)
+			if got := strings.Join(fired, ", "); got != "1 at 03-04 12:30" {
+				t.Errorf("fired %q", got)
 			}
 		})
 	}
