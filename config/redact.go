@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 // Mask stands in for a secret in everything that [Redact] returns.
@@ -57,7 +59,7 @@ func redact(text string) (shown string, secret, ok bool) {
 }
 
 func redactURL(text string) (shown string, secret, ok bool) {
-	u, err := url.Parse(text)
+	u, err := uri.Parse(text)
 	if err != nil {
 		return "", false, false
 	}
@@ -68,7 +70,7 @@ func redactURL(text string) (shown string, secret, ok bool) {
 // hides the path and the query unless the scheme is known to have none that is secret: that of a
 // webhook may be a capability. They do not count as a password that a flag must not have.
 func redactEndpoint(text string) (shown string, secret, ok bool) {
-	u, err := url.Parse(text)
+	u, err := uri.Parse(text)
 	if err != nil || u.Scheme == "" {
 		return "", false, text == ""
 	}
@@ -116,6 +118,9 @@ func redactParsed(u *url.URL) (shown string, secret, ok bool) {
 // unambiguous reports that no part of u can be a password, or the rest of one that an unescaped # /
 // ? or @ has cut in two.
 func unambiguous(u *url.URL) bool {
+	if _, ok := uri.Hosts(u, ""); !ok && strings.Contains(u.Host, ",") {
+		return false
+	}
 	return u.Fragment == "" && !strings.Contains(u.Opaque+u.EscapedPath()+u.RawQuery, "@") &&
 		!strings.Contains(u.User.Username(), ":") &&
 		!slices.ContainsFunc([]string{u.User.Username(), u.Host, u.Path, u.Opaque}, secretValue.MatchString)

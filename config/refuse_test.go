@@ -23,7 +23,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"run.shard":                {"1", "1/0", "2/2", "3/2", "-1/2", "a/b", "1/2/3"},
 		"jobs.horizon":             {"0", "5y", "-1d"},
 		"jobs.max_payload":         {"0", "64k", "-5"},
-		"events.destination":       {"orders", "https://app:s3#cret@db", "http://%zz", "https:/example.com", "http://"},
+		"events.destination":       {"orders", "https://app:s3#cret@db", "http://%zz", "https:/example.com", "http://", "https://a:1,b/hook"},
 		"events.source":            {"a b", "%zz", "a<b", "/caf\u00e9", "a|b"},
 		"events.secret":            {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
 		"events.max_refusals":      {"-1", "many"},

@@ -184,8 +184,9 @@ func isDatabase(u URL) bool {
 
 func isEndpoint(e Endpoint) bool {
 	_, _, ok := redactEndpoint(e.Reveal())
-	u, err := url.Parse(e.Reveal())
-	lost := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" // such as https:/example.com
+	u, err := uri.Parse(e.Reveal())
+	lost := err == nil && (u.Scheme == "http" || u.Scheme == "https") &&
+		(u.Hostname() == "" || strings.Contains(u.Host, ",")) // such as https:/example.com
 	return ok && !lost && e != Endpoint{}
 }
 

@@ -1,4 +1,4 @@
-// Package uri says what a URI reference is.
+// Package uri says what a URI reference is, and reads URLs with several hosts.
 package uri
 
 import (

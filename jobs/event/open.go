@@ -3,16 +3,16 @@ package event
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 // Config configures publishers beside their URL. Each opener reads the fields that it needs.
@@ -65,10 +65,10 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 
 // find parses a URL, and returns what opens it.
 func find(to string) (*url.URL, Opener, error) {
-	u, err := parse(to)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open publisher: %w: "+
-			"it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
+	u, err := uri.Parse(to)
+	if err != nil || u.Scheme == "" {
+		return nil, nil, fmt.Errorf("open publisher: not a URL: "+
+			"it must begin with one of %s (it is not shown, as it may hold a password)", schemes())
 	}
 	mu.Lock()
 	open := openers[u.Scheme]
@@ -95,27 +95,6 @@ func notLinked(scheme string) error {
 	}
 	return fmt.Errorf("open publisher: scheme %q is not linked into this binary, which has %s: add to its main package: "+
 		"import _ \"github.com/prescient-go/prescient/jobs/event/%s\"", scheme, schemes(), name)
-}
-
-// hostList finds a host that is a list with commas, as brokers have it.
-var hostList = regexp.MustCompile(`^[^:/?#]+://(?:[^/?#]*@)?([^/?#@]*,[^/?#@]*)(?:[/?#]|$)`)
-
-// parse parses a URL. A list of hosts becomes its Host unchanged: url.Parse refuses a list in which
-// each host has a port.
-func parse(to string) (*url.URL, error) {
-	hosts := ""
-	if span := hostList.FindStringSubmatchIndex(to); span != nil {
-		hosts = to[span[2]:span[3]]
-		to = to[:span[2]] + "hosts" + to[span[3]:]
-	}
-	u, err := url.Parse(to)
-	if err != nil || u.Scheme == "" {
-		return nil, errors.New("not a URL")
-	}
-	if hosts != "" {
-		u.Host = hosts
-	}
-	return u, nil
 }
 
 // Schemes returns those that are linked into this binary, in alphabetical order.

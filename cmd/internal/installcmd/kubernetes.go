@@ -3,13 +3,12 @@ package installcmd
 import (
 	"cmp"
 	"context"
-	"net/url"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
@@ -18,7 +17,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/receiver"
+	"github.com/prescient-go/prescient/internal/uri"
 )
 
 func newCmdKubernetes(f *factory.Factory, runF factory.Run[*installOptions]) *cobra.Command {
@@ -132,22 +133,17 @@ func adviseDaemon(ctx context.Context, f *factory.Factory, width time.Duration) 
 }
 
 // usualPorts are those of the services that a URL may name without a port.
-var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka": 9092}
+var usualPorts = map[string]string{"http": "80", "https": "443", "kafka": "9092", "nats": "4222", "tls": "4222"}
 
 // portsOut returns the TCP ports that the settings have commands connect to, in order.
 func portsOut(f *factory.Factory) (ports []int) {
 	cfg := f.Config()
-	databases := []string{cfg.Database.URL.Reveal()}
+	ports = pg.Ports(cfg.Database.URL.Reveal())
 	for _, store := range cfg.Stores {
-		databases = append(databases, store.URL.Reveal())
+		ports = append(ports, pg.Ports(store.Database(cfg).URL.Reveal())...)
 	}
 	for _, job := range cfg.SQLJobs {
-		databases = append(databases, job.Database.Reveal())
-	}
-	for _, text := range databases {
-		if server, err := pq.NewConfig(text); err == nil {
-			ports = append(ports, int(cmp.Or(server.Port, 5432)))
-		}
+		ports = append(ports, pg.Ports(cmp.Or(job.Database, cfg.Database.URL).Reveal())...)
 	}
 	services := []string{cfg.Run.PingURL.Reveal()}
 	for _, to := range cfg.AllDestinations() {
@@ -160,13 +156,24 @@ func portsOut(f *factory.Factory) (ports []int) {
 		services = append(services, receiver.Link(to.URL.Reveal()))
 	}
 	for _, text := range services {
-		service, err := url.Parse(text)
-		if err != nil {
-			continue
-		}
-		port, _ := strconv.Atoi(service.Port())
-		ports = append(ports, cmp.Or(port, usualPorts[service.Scheme]))
+		ports = append(ports, portsOf(text)...)
 	}
 	slices.Sort(ports)
-	return slices.DeleteFunc(slices.Compact(ports), func(port int) bool { return port == 0 })
+	return slices.Compact(ports)
+}
+
+// portsOf returns the port of each host of a URL.
+func portsOf(text string) (ports []int) {
+	service, err := uri.Parse(text)
+	if err != nil {
+		return nil
+	}
+	hosts, _ := uri.Hosts(service, usualPorts[service.Scheme])
+	for _, host := range hosts {
+		_, text, _ := net.SplitHostPort(host)
+		if port, err := strconv.Atoi(text); err == nil {
+			ports = append(ports, port)
+		}
+	}
+	return ports
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/prescient-go/prescient/internal/uri"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -80,9 +80,9 @@ func parse(to *url.URL) (target, error) {
 	case to.Fragment != "":
 		return t, errors.New("the URL has a fragment; write # as %23")
 	}
-	var err error
-	if t.brokers, err = brokers(to.Host); err != nil {
-		return t, err
+	var ok bool
+	if t.brokers, ok = uri.Hosts(to, "9092"); !ok {
+		return t, errors.New("the hosts must be as in kafka://host:9092,other:9092/topic")
 	}
 	parameters, err := parameters(to.RawQuery)
 	if err != nil {
@@ -93,19 +93,6 @@ func parse(to *url.URL) (target, error) {
 	}
 	t.sasl, err = mechanism(to.User, parameters["sasl"])
 	return t, err
-}
-
-// brokers splits a list of hosts, and adds the default port to each host without one.
-func brokers(list string) ([]string, error) {
-	hosts := strings.Split(list, ",")
-	for i, host := range hosts {
-		one, err := url.Parse("//" + host)
-		if err != nil || one.Hostname() == "" {
-			return nil, errors.New("the hosts must be as in kafka://host:9092,other:9092/topic")
-		}
-		hosts[i] = net.JoinHostPort(one.Hostname(), cmp.Or(one.Port(), "9092"))
-	}
-	return hosts, nil
 }
 
 // parameters reads a query, in which each name is known and has one value.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/prescient-go/prescient/internal/uri"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -58,10 +59,11 @@ func options(to *url.URL, log *slog.Logger) (nats.Options, error) {
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		log.Warn("NATS reports an error", "error", err)
 	}
-	for host := range strings.SplitSeq(to.Host, ",") {
-		if one, err := url.Parse("//" + host); err != nil || one.Hostname() == "" {
-			return options, errors.New("the hosts must be as in nats://host:4222,other:4222/subject")
-		}
+	hosts, ok := uri.Hosts(to, "4222")
+	if !ok {
+		return options, errors.New("the hosts must be as in nats://host:4222,other:4222/subject")
+	}
+	for _, host := range hosts {
 		options.Servers = append(options.Servers, to.Scheme+"://"+host)
 	}
 	if password, ok := to.User.Password(); ok {
