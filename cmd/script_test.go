@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -121,6 +123,7 @@ func TestScript(t *testing.T) {
 			"empty":     empty,
 			"embedded":  useEmbedded,
 			"login":     login,
+			"service":   service,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
@@ -374,6 +377,15 @@ func login(ts *testscript.TestScript, _ bool, args []string) {
 // empty gives the script a database without the schema.
 func empty(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PRESCIENT_DATABASE_URL", pgtest.Empty(tb(ts)))
+}
+
+// service STATUS starts an HTTP service that answers each request with a status. Its address is in SERVICE.
+func service(ts *testscript.TestScript, _ bool, args []string) {
+	status, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	tb(ts).Cleanup(server.Close)
+	ts.Setenv("SERVICE", server.Listener.Addr().String())
 }
 
 // embedded lets the script use the private PostgreSQL, in a directory that the server's user can reach, and stops it

@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -147,6 +148,27 @@ func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the alerts: %w", pg.ExplainMissing(err))
+	}
+	return list, nil
+}
+
+// Told returns the findings that were told, and whose messages the receiver has not refused: a person knows of them.
+// While the receiver is down, it returns none.
+func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver string) (list []Known, err error) {
+	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		list, err = Read(ctx, tx, schema)
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() })
+		subjects := pq.StringArray(seq.Map(list, subject))
+		refused, err := pg.Collect(ctx, tx, pg.AlertRefused.In(schema), []any{message.Consumer(receiver), subjects},
+			func(row *sql.Rows, subject *string) error { return row.Scan(subject) })
+		list = slices.DeleteFunc(list, func(k Known) bool { return slices.Contains(refused, subject(k)) })
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read which findings were told: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }

@@ -296,6 +296,38 @@ func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
 	w.want("it is over", look(), "over: gave-up/card")
 }
 
+func TestAFindingIsToldOnceTheReceiverRefusesNoMessageAboutIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	want := func(what string, want ...string) {
+		t.Helper()
+		list, err := alert.Told(t.Context(), w.db, "", "ops")
+		var got []string
+		for _, k := range list {
+			got = append(got, k.Finding)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %s, %v", what, diff, err)
+		}
+	}
+	w.db.MustExec(`insert into prescient.event_consumer (name, mark, position, address) values ('receiver:ops', '0', 0, 'test:')`)
+	w.silence(time.Hour)
+	w.deadLetter()
+	w.giveUp("card")
+	w.giveUp("mail")
+	if err := alert.Tell(t.Context(), w.cfg); err != nil {
+		t.Fatal(err)
+	}
+	want("one is silenced", "gave-up/card", "gave-up/mail")
+	w.db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, refusals, try_at)
+		select 'receiver:ops', id, source, type, subject, 1, now() from prescient.event_outbox where subject like 'finding/gave-up/card/%'`)
+	want("the message about one is refused", "gave-up/mail")
+	w.db.MustExec("update prescient.event_dead set dead_at = now(), try_at = null")
+	want("it is a dead letter", "gave-up/mail")
+	w.db.MustExec("update prescient.event_consumer set failing_since = now()")
+	want("the receiver is down")
+}
+
 func TestEachJobThatGivesUpIsTold(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -51,6 +51,7 @@ var (
 	AlertDrop             = file("alert_drop")
 	AlertHold             = file("alert_hold")
 	AlertRead             = file("alert_read")
+	AlertRefused          = file("alert_refused")
 	AlertSilence          = file("alert_silence")
 	AlertWrite            = file("alert_write")
 	AdvisoryHolder        = file("advisory_holder")

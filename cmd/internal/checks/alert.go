@@ -88,13 +88,14 @@ func (b *Bound) QuietTold(ctx context.Context, f *factory.Factory) {
 	b.Told = told(b.findings(ctx, f))
 }
 
-// findings returns the findings of which a person may have been told. If they cannot be read, the log warns, which is
-// the safe side.
+// findings returns the findings of which a person was told. If they cannot be read, the log warns, which is the safe
+// side.
 func (b *Bound) findings(ctx context.Context, f *factory.Factory) []alert.Known {
-	if f.Config().Alerts.Receiver == "" {
+	receiver := f.Config().Alerts.Receiver
+	if receiver == "" {
 		return nil
 	}
-	list, err := alert.List(ctx, b.DB, f.Schema())
+	list, err := alert.Told(ctx, b.DB, f.Schema(), receiver)
 	if err != nil {
 		return nil
 	}
@@ -107,7 +108,7 @@ func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 	own := message.Consumer(f.Config().Alerts.Receiver)
 	is := health.Finding{Condition: "destinations", About: destination}.Name()
 	return destination != own && slices.ContainsFunc(list, func(k alert.Known) bool {
-		return !k.ToldAt.IsZero() && k.Finding == is
+		return k.Finding == is
 	})
 }
 
@@ -116,7 +117,7 @@ func tellsOf(list []alert.Known, f *factory.Factory, destination string) bool {
 func told(list []alert.Known) func(job string, gaveUp bool) bool {
 	known := map[string]bool{}
 	for _, k := range list {
-		known[k.Finding] = !k.ToldAt.IsZero()
+		known[k.Finding] = true
 	}
 	return func(job string, gaveUp bool) bool {
 		return known["gave-up/"+job] || !gaveUp && (known["failing/"+job] || known["publishing/"+job])

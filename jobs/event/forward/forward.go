@@ -43,7 +43,8 @@ type Config struct {
 	RetryNow bool
 	// Lease is how long a forwarder that is silent keeps a destination. Defaults to DefaultLease.
 	Lease time.Duration
-	// Logger gets a warning when a destination begins to fail, and for each dead letter. Default: slog.Default().
+	// Logger gets a warning when a destination begins to fail, when it refuses the first event, and for each dead letter.
+	// Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -235,6 +236,7 @@ type sender struct {
 	// outboxFirst tells that the last step had no time for the outbox, and throttled that the destination got no more in
 	// it.
 	outboxFirst, throttled bool
+	warned                 bool // that the destination refuses events
 	sent                   Sent
 }
 
@@ -294,15 +296,20 @@ func (s *sender) wait(ctx context.Context, pause time.Duration, wakes bool) (lea
 // note records the result of a turn, logs when it changes, and returns how long to pause.
 func (s *sender) note(ctx context.Context, err error) time.Duration {
 	s.sent.Elsewhere = errors.Is(err, errHeld)
+	level := slog.LevelWarn
+	if s.to.Told {
+		level = slog.LevelInfo
+	}
+	if s.sent.Refusal != nil && !s.warned {
+		s.warned = true
+		s.cfg.Logger.Log(ctx, level, "a destination refuses events; they are tried again, unless they are dead letters",
+			"destination", s.to.Name, "error", s.sent.Refusal)
+	}
 	switch {
 	case s.sent.Elsewhere || ctx.Err() != nil:
 		return idlePause
 	case err != nil:
 		if s.failures == 0 {
-			level := slog.LevelWarn
-			if s.to.Told {
-				level = slog.LevelInfo
-			}
 			s.cfg.Logger.Log(ctx, level, "a destination does not take events; they wait in the outbox, and are sent again",
 				"destination", s.to.Name, "error", err)
 		}
