@@ -51,6 +51,7 @@ func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 		"update prescient.job set sla = '1 s' where job = prescient.ensure_job('x')":                                  "ensure_job",
 		"insert into prescient.job (job) values (1) on conflict (job) do update set paused_at = now()":                "now",
 		"update prescient.job set name = 'a' returning clock_timestamp()":                                             "clock_timestamp",
+		"update prescient.job set name = 'a' returning statement_timestamp()":                                         "statement_timestamp",
 		"update prescient.transfer_in i set told = prescient.journal_in('x', (i.data ->> 'a')::timestamptz)":          "::timestamptz",
 		"delete from prescient.job j where j.name::interval = '1 s'":                                                  "::interval",
 		"update prescient.job set sla = '1 s'::interval where paused_at > $1::timestamptz":                            "",
@@ -189,6 +190,13 @@ func (v volatility) refused(text string) (found []string) {
 			switch arguments := untilEnd(part[call[1]:]); {
 			case kind == "v", kind == "s" && table == "", kind == "s" && v.hasColumn(table, arguments, part):
 				found = append(found, name+" in "+strings.Join(strings.Fields(part[:min(len(part), 60)]), " "))
+			}
+		}
+		if _, returned, ok := strings.Cut(part, "returning"); ok {
+			for _, call := range calls.FindAllStringSubmatch(returned, -1) {
+				if v.functions[call[1]] != "" {
+					found = append(found, call[1]+" in a returning")
+				}
 			}
 		}
 		for _, at := range chosen.FindAllStringSubmatchIndex(part, -1) {
