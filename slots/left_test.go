@@ -122,23 +122,63 @@ func TestARowThatWaitedForAPausedJobIsAMisfireForEachCatchUp(t *testing.T) {
 // Rows of another job keep the slot open, so no run comes to the end of it.
 func TestARowThatWaitedForAPausedJobIsAMisfireInASlotThatStaysOpen(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	w.registerSkip()
-	w.enqueue("skip", slot(1), 1)
-	w.enqueue("elsewhere", slot(1), 2)
-	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "skip"); err != nil {
-		t.Fatal(err)
+	for name, between := range map[string]int{"resumed after a catch-up": 1, "resumed before each catch-up": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registerSkip()
+			w.enqueue("skip", slot(1), 1)
+			w.enqueue("elsewhere", slot(1), 2)
+			if _, err := admin.New(w.client).Pause(t.Context(), w.db, "skip"); err != nil {
+				t.Fatal(err)
+			}
+			if result := w.run(slot(1)); result.State != slots.StateOpen {
+				t.Errorf("the run: %+v", result)
+			}
+			w.clock.Set(slot(3))
+			for range between {
+				w.catchUp(slots.CatchUp{})
+			}
+			if _, err := admin.New(w.client).Resume(t.Context(), w.db, "skip"); err != nil {
+				t.Fatal(err)
+			}
+			w.catchUp(slots.CatchUp{})
+			w.isOutcome(jobs.OutcomeSkipped)
+		})
 	}
-	if result := w.run(slot(1)); result.State != slots.StateOpen {
-		t.Errorf("the run: %+v", result)
+}
+
+// Somebody has run one job of the slot by hand, and its run comes later: with nothing to do, or with the other rows.
+func TestASlotThatWasOnlyRunByHandIsNotMissedYet(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]int{"with rows": 1, "without rows": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registerSkip()
+			w.registry.Register("asked", jobs.Row(done))
+			w.enqueue("asked", slot(1), 1)
+			w.enqueue("skip", slot(1), key)
+			w.clock.Set(slot(1))
+			if _, err := w.runner().RunJob(t.Context(), slot(1), "asked"); err != nil {
+				t.Fatal(err)
+			}
+			if caught := w.catchUp(slots.CatchUp{}); len(caught.Slots) != 0 {
+				t.Errorf("catch-up took the slot before its run: %+v", caught)
+			}
+			if result := w.run(slot(1)); result.Kind != slots.KindRun || result.Finished != int64(key) {
+				t.Errorf("%+v", result)
+			}
+			// A row that comes late to a slot that had its run is no misfire.
+			w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+				values (prescient.ensure_job('skip'), 'order', 'late', $1, $1)`, slot(1))
+			w.clock.Set(slot(2))
+			w.catchUp(slots.CatchUp{})
+			if got := w.outcomes(); got[jobs.OutcomeSkipped] != 0 || got[jobs.OutcomeDone] != key+2 {
+				t.Errorf("outcomes %v", got)
+			}
+		})
 	}
-	w.clock.Set(slot(3))
-	w.catchUp(slots.CatchUp{})
-	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "skip"); err != nil {
-		t.Fatal(err)
-	}
-	w.catchUp(slots.CatchUp{})
-	w.isOutcome(jobs.OutcomeSkipped)
 }
 
 // One of two runs leaves the row after some seconds, and the other takes its claim over.

@@ -61,6 +61,10 @@ begin
         delete from prescient.slot_claim c where c.slot = at;
         delete from prescient.slot_progress t where t.slot = at;
     end if;
+    if run.kind = 'by_hand' and run_kind = 'run' then
+        update prescient.slot_run r set kind = 'run', run_at = now where r.slot = at;
+        run.kind := 'run';
+    end if;
     planned := run.planned;
     settled := run.settled;
     if run.state = 'done' then
@@ -156,8 +160,8 @@ begin
         end if;
     end if;
     if entered and run.kind = 'by_hand' and not by_hand then
-        update prescient.slot_run r set kind = run_kind, run_at = now where r.slot = at;
-        run.kind := run_kind;
+        update prescient.slot_run r set kind = 'catch_up', run_at = now where r.slot = at;
+        run.kind := 'catch_up';
     end if;
     if entered and not first then
         update prescient.slot_run r

@@ -1,6 +1,6 @@
 -- Returns the oldest $4 slots from $1 up to but not including $2 that are open or have rows, of paused
 -- jobs only if the slot was never opened. It leaves out slot $3, the current one, if no run has opened
--- it. With each slot it returns the number of all, and of those that were never opened. It jumps from
+-- it: its run is still to come. With each slot it returns the number of all, and of those that were never opened. It jumps from
 -- slot to slot through the slot index. It is thorough, and only for catch-up: while vacuum is held
 -- back it walks over dead entries.
 -- Called by slots.Runner.find.
@@ -43,6 +43,6 @@ with recursive past (slot) as (
 select t.slot, coalesce(r.state, 'missed') as state, count(*) over () as found, count(*) filter (where r.slot is null) over () as missed
 from troubled t
 left join prescient.slot_run r on r.slot = t.slot
-where r.slot is not null or t.slot <> $3
+where t.slot <> $3 or r.kind <> 'by_hand'
 order by t.slot
 limit $4
