@@ -180,6 +180,13 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			facts: lookup, row: as(func(r *rule.Row) { r.Done = true }), at: 2,
 			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
 		},
+		"a done row whose data say how often is looked at again": {
+			steps: paced, row: as(func(r *rule.Row) { r.Done, r.Held = true, []expr.Held{{Every: week}} }), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"one that is done by its own columns ends": {
+			row: as(func(r *rule.Row) { r.Done = true }), at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "done",
+		},
 		"a row that is paused is looked at daily": {
 			row: as(func(r *rule.Row) { r.Paused = true }), at: 2, want: "day 3",
 		},

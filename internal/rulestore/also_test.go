@@ -229,6 +229,11 @@ rules:
 			held + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
 			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + ")", "update shop.orders set amount = 1",
 		},
+		"how often, for a row that is opened again": {
+			held + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
+			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + "); update shop.orders set shipped_at = placed_at",
+			"update shop.orders set amount = 1, shipped_at = null",
+		},
 		"a delay of another table": {
 			lookup, "insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")", "insert into shop.hold values (1, 0)",
 		},
