@@ -250,7 +250,7 @@ func (s *sender) loop(ctx context.Context) {
 		pause := s.note(ctx, err)
 		select {
 		case <-s.finishing:
-			if until.IsZero() {
+			if until.IsZero() || s.throttled { // what a destination takes later waits for no transaction
 				until, from = monotonic().Add(patience), s.at
 			}
 			w, looked := s.look(ctx)

@@ -232,6 +232,31 @@ func TestFinishWaitsForWhatAReceiverGetsLaterIfItTriesAllNow(t *testing.T) {
 	}
 }
 
+// A receiver that takes nothing for longer than Finish waits for an open transaction.
+func TestFinishWaitsForAReceiverThatTakesNothingForSomeTime(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.RetryNow = true
+	w.publish("a1", "b1")
+	var from time.Time
+	w.cfg.Destinations[0].Publisher = publish(func(events []event.Event) error {
+		if from.IsZero() {
+			from = time.Now()
+		}
+		if time.Since(from) > 4*time.Second {
+			return nil
+		}
+		return event.Partial(slices.Repeat([]error{event.ErrThrottled}, len(events)))
+	})
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent := f.Finish()[0]; sent.Err != nil || sent.Sent != 2 || sent.Held {
+		t.Errorf("%+v", sent)
+	}
+}
+
 // finishThrottled calls Finish with n messages that are due, for a receiver that takes one in each call, and returns what
 // was sent in how many calls.
 func (w *world) finishThrottled(n int) (sent forward.Sent, calls int) {
