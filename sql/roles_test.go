@@ -33,7 +33,7 @@ var mayRun = map[pg.Role]string{
 	"member": `forecast_blocks functions_here schedule_blocks`,
 	"both":   `functions_applied read_settings store_read`,
 	pg.App:   `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
-	pg.Reader: `job_forgotten event_left event_told_later event_unread alert_read alert_refused action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_job_errors board_job_last board_jobs board_misfires
+	pg.Reader: `job_forgotten event_left event_told_later event_unread alert_gave_up alert_read alert_refused action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_job_errors board_job_last board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months doctor_schedules enqueue_lock entity_kinds entity_names event_bounds event_consumers event_behind event_dead_subjects event_dead_count event_dead_due event_dead_list event_messages event_page event_waiting event_lost event_marks event_end event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_journals history_list history_stats job_elsewhere job_known job_left job_list job_names
 		job_paused job_related job_show

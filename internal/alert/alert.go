@@ -126,7 +126,11 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	if err != nil {
 		return err
 	}
-	d := decide(known, c.merge(findings), now, c.Repeat)
+	stay, err := c.stillGivenUp(ctx, tx, known, findings)
+	if err != nil {
+		return err
+	}
+	d := decide(known, c.merge(append(stay, findings...)), now, c.Repeat)
 	if err := d.write(ctx, tx, c.Schema); err != nil {
 		return err
 	}
@@ -138,6 +142,37 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 		return nil
 	}
 	return outbox.New(c.DB, c.Schema).PublishTx(ctx, tx, events)
+}
+
+// gaveUpSpan is for how long rows that were given up are a finding of status.
+const gaveUpSpan = 24 * time.Hour
+
+// stillGivenUp returns a finding for each job whose rows gave up, as a person was told, and are no finding of status any
+// more because of their age alone. It is over once they are retried, acknowledged or pruned.
+func (c Config) stillGivenUp(
+	ctx context.Context, tx *sqlx.Tx, known []Known, findings []health.Finding,
+) (stay []health.Finding, err error) {
+	for _, k := range known {
+		job, is := strings.CutPrefix(k.Finding, "gave-up/")
+		found := func(f health.Finding) bool { return f.Name() == k.Finding }
+		if !is || k.ToldAt.IsZero() || slices.ContainsFunc(findings, found) {
+			continue
+		}
+		left := false
+		err := tx.QueryRowContext(ctx, pg.AlertGaveUp.In(c.Schema), job, k.Since.Add(-gaveUpSpan)).Scan(&left)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		if word := spoken.Word(job); left {
+			stay = append(stay, health.Finding{
+				Condition: "gave-up", Job: job, Remedy: "jobs history --outcome failed --job " + word,
+				Text: fmt.Sprintf("rows of %s that were given up are neither retried nor acknowledged. "+
+					"Mend the cause first; jobs retry --job %s then puts the rows back. "+
+					"If you will not retry them, acknowledge them with alerts ack --job %s --because WHY --yes", job, word, word),
+			})
+		}
+	}
+	return stay, nil
 }
 
 // List returns the findings that were told or are silenced, by name.

@@ -337,6 +337,34 @@ func TestEachJobThatGivesUpIsTold(t *testing.T) {
 	w.want("another one gives up", w.told(), "finding/gave-up/mail: gave-up/mail: 1 row")
 }
 
+// Rows that gave up count for a day in status. To a person, the trouble is not over as long as nobody has seen to them.
+func TestRowsThatGaveUpAreOverOnceTheyAreRetriedOrAcknowledged(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]string{
+		"retried": "delete from prescient.future_job_history", "acknowledged": "update prescient.future_job_history set ack = '{}'",
+		"the rule was removed": "insert into prescient.job (job, name) values (1, 'card')",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.giveUp("card")
+			w.want("a job gives up", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+			w.db.MustExec("update prescient.future_job_history set finished_at = (finished_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+			w.db.MustExec("update prescient.alert set since = (since at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+			w.want("a day later", w.told(), "")
+			w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+			w.want("it stays for long", w.told(), "finding/gave-up/card: still: gave-up/card, since")
+			var text string
+			if err := w.db.Get(&text, "select text from prescient.alert"); err != nil || strings.Contains(text, "last day") ||
+				!strings.HasSuffix(text, "\nsee to it with: acme jobs history --outcome failed --job card") {
+				t.Errorf("%q, %v", text, err)
+			}
+			w.db.MustExec(end)
+			w.want("it is over", w.told(), "finding/gave-up/card: over: gave-up/card, told over")
+		})
+	}
+}
+
 // A silence may commit after a look has read what is silenced.
 func TestASilenceThatCommitsDuringALookStays(t *testing.T) {
 	t.Parallel()

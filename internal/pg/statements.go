@@ -49,6 +49,7 @@ var (
 	AdviseSample          = file("advise_sample")
 	AlertClaim            = file("alert_claim")
 	AlertDrop             = file("alert_drop")
+	AlertGaveUp           = file("alert_gave_up")
 	AlertHold             = file("alert_hold")
 	AlertRead             = file("alert_read")
 	AlertRefused          = file("alert_refused")
