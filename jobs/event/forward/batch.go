@@ -278,6 +278,27 @@ func (b *batch) publish(ctx context.Context) {
 	for n, i := range of {
 		b.judge(i, results[n], accepted > 0, partial, failed)
 	}
+	b.keepEnds()
+}
+
+// keepEnds leaves an event that tells that a problem is over, and waits for its time, in the outbox behind an unsent one
+// about the problem. In the list, it could be sent before that one.
+func (b *batch) keepEnds() {
+	if b.to.About == nil || !slices.Contains(b.fates, unsent) || !slices.Contains(b.fates, later) {
+		return
+	}
+	left := map[string]error{} // why an event about a problem is unsent
+	for i, e := range b.page {
+		problem, over := b.to.About(e.Event)
+		err, is := left[problem]
+		switch {
+		case problem == "":
+		case b.fates[i] == unsent:
+			left[problem] = b.errs[i]
+		case is && over && b.fates[i] == later:
+			b.fates[i], b.errs[i] = unsent, err
+		}
+	}
 }
 
 // judge decides about an event that was sent.

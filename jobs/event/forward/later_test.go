@@ -3,6 +3,7 @@ package forward_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -372,6 +373,16 @@ func TestThatAProblemIsOverIsToldAfterTheProblem(t *testing.T) {
 	w.receiver.refuse()
 	w.retry()
 	w.want("received", w.receiver.received(), "a2 a1")
+	w.receiver.down = errors.New("no route to host")
+	w.tell("f1", "late")
+	w.tell("f2", "over") // which has a time of its own, until which the receiver is down
+	w.forward()
+	w.receiver.down = nil
+	for range 2 {
+		w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
+		w.send()
+	}
+	w.want("received", w.receiver.received(), "f1 f2")
 }
 
 // A message has the payload of its row, in which a column of type json may have such a text.
