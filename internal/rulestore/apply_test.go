@@ -444,6 +444,45 @@ func TestAPlanCountsTheRowsWhoseClockAnotherTableMayStart(t *testing.T) {
 	}
 }
 
+// Without recheck, rows end that no step is left for, and those without an instant wait for nothing.
+func TestRowsAreLookedAtAsOftenAsAChangedRecheckSays(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.payment (order_id bigint primary key, paid_at timestamptz); create table shop.visit (order_id bigint);
+		insert into shop.orders (id, placed_at) values (1, null), (2, timestamptz '2030-02-20 12:00+00'), (3, ` + at("04 11:00") + `);
+		insert into shop.payment select id, placed_at from shop.orders`)
+	file := strings.Replace(with(with(unshipped, "overdue: fire"), "also: {table: shop.payment, key: order_id}"), "since: placed_at", `since:
+      - (select p.paid_at from shop.payment p where p.order_id = orders.id)
+      - (select p.paid_at from shop.visit v join shop.payment p using (order_id) where v.order_id = orders.id)`, 1)
+	s.apply(file)
+	s.fires("2", "order.unshipped.primary")
+	s.fires("2", "order.unshipped.final")
+	s.exec("delete from prescient.future_job where entity_key = '2'")
+	s.wants("without recheck", "3 at 03-06 11:00 came 03-04 12:00")
+
+	changes := func(recheck string, begin, retimed int64) {
+		t.Helper()
+		changed := with(file, "recheck: "+recheck)
+		planned := s.plan(changed).Rules[0]
+		applied := s.apply(changed).Rules[0]
+		for _, p := range []rulestore.RulePlan{planned, applied} {
+			if p.Action != rulestore.Change || p.Begin != begin || p.Retimed != retimed {
+				t.Errorf("recheck: %s: %s, %d rows begin and %d move", recheck, p.Action, p.Begin, p.Retimed)
+			}
+		}
+		if slotsOf(planned) != slotsOf(applied) {
+			t.Errorf("recheck: %s: planned slots %s, applied %s", recheck, slotsOf(planned), slotsOf(applied))
+		}
+	}
+	changes("10h", 2, 0)
+	s.wants("with one", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-04 12:15 came 03-04 12:00, 3 at 03-06 11:00 came 03-04 12:00")
+	s.exec("update prescient.future_job set next_check_at = " + at("04 22:00") + " where entity_key in ('1', '2')") // checked
+	changes("12h", 0, 0)
+	changes("1h", 0, 2)
+	s.wants("with a shorter one", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-04 12:15 came 03-04 12:00, 3 at 03-06 11:00 came 03-04 12:00")
+	changes("30m", 0, 0)
+}
+
 func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -141,7 +141,7 @@ func timed(a rule.Applied) any {
 	for i := range a.Rule.Steps {
 		a.Rule.Steps[i] = timeOf(a.Rule.Steps[i])
 	}
-	return []any{a.Facts, a.Rule.Steps, a.Calendars}
+	return []any{a.Facts, a.Rule.Steps, a.Calendars, a.Rule.RecheckEvery()}
 }
 
 // optionPlans compares two versions of a rule, but for their steps.

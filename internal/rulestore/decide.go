@@ -82,7 +82,7 @@ func (d decider) decide(r row) decision {
 	if _, unknown := errors.AsType[*rule.UnknownName](err); unknown && !r.waits {
 		return decision{fate: begin, at: d.now, came: d.now} // its check fails, and says which name it is
 	}
-	if err != nil || r.waits && !r.counts {
+	if err != nil {
 		return decision{fate: leave}
 	}
 	if r.paused {
