@@ -3,6 +3,7 @@ package rulestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -14,6 +15,22 @@ import (
 	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulesession"
 )
+
+// lacking returns a warning about a right that the checks of a rule lack. With roles, another login may run the slots,
+// so only the rights of the role of a rule are known. Without roles, the login that applies rules runs the slots, too.
+func (s *Store) lacking(ctx context.Context, u understood) (warnings []string, err error) {
+	if u.table.Roles && u.Rule.Role == "" {
+		return nil, nil
+	}
+	lacks, err := s.denied(ctx, u.Applied)
+	if pg.IsLockTimeout(err) {
+		return nil, nil // doctor says it
+	}
+	if err != nil || lacks == nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("checks fail as %s: %s: %s", lacks.Role, lacks.Why, lacks.Do())}, nil
+}
 
 // denied returns the first right that the checks of a rule lack: to read the rows, or to execute the SQL of a step. The
 // server tests them when it plans a statement, and executes none.

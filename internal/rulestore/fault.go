@@ -75,6 +75,14 @@ type Denied struct {
 	Grants []string
 }
 
+// Do returns the statements, or says that another right is to be granted.
+func (d Denied) Do() string {
+	if len(d.Grants) == 0 {
+		return fmt.Sprintf("grant %s the right", d.Role)
+	}
+	return strings.Join(d.Grants, "; ")
+}
+
 // Faults returns the rules whose triggers or checks cannot do their work. It asks the catalog, lets the server prepare
 // and plan the statements of checks, and looks for keys of texts that no check can have.
 func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {

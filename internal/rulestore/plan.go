@@ -111,10 +111,14 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err == nil {
 		p.Warnings, err = s.lookups(ctx, u.Applied)
 	}
+	var lacking []string
+	if err == nil {
+		lacking, err = s.lacking(ctx, u)
+	}
 	if err != nil {
 		return RulePlan{}, err
 	}
-	p.Warnings = slices.Concat(never, p.Warnings, floods(u.Applied), otherClocks(u.Applied), u.mixed, from)
+	p.Warnings = slices.Concat(lacking, never, p.Warnings, floods(u.Applied), otherClocks(u.Applied), u.mixed, from)
 	if u.zone != "" {
 		p.Warnings = append(p.Warnings, u.zone)
 	}

@@ -154,6 +154,63 @@ func TestARoleWithoutRightsIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
+func TestAPlanWarnsOfARightThatTheChecksLack(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	base := pgtest.Empty(t)
+	db, err := pgsql.Open(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	pgtest.DropRoles(t, db, "rule_unable_")
+	db.MustExec(orders + `;
+		create table shop.escalation (order_id bigint);
+		create role rule_unable_cron login password 'rule_unable_cron';
+		create role rule_unable_role;
+		grant create on database ` + get[string](t, db, "select quote_ident(current_database())") + ` to rule_unable_cron;
+		grant usage on schema shop to rule_unable_cron, rule_unable_role;
+		grant select, trigger on shop.orders to rule_unable_cron, rule_unable_role`)
+	cron := login(t, base, "rule_unable_cron")
+	if err := pgsql.Migrate(t.Context(), cron, "rule_unable"); err != nil {
+		t.Fatal(err)
+	}
+	escalates := with(unshipped, "") + "      - {after: 6d, name: sql, sql: insert into shop.escalation values ($key)}\n"
+	warnings := func(file string) string {
+		t.Helper()
+		store, err := rulestore.New(t.Context(), cron, rulestore.Config{Schema: "rule_unable"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := store.Plan(t.Context(), parse(t, file), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(plan.Rules[0].Warnings, "\n")
+	}
+	const want = "checks fail as rule_unable_cron: step sql: permission denied for table escalation: grant rule_unable_cron the right"
+	if got := warnings(escalates); got != want {
+		t.Errorf("warnings %q, want %q", got, want)
+	}
+	db.MustExec("grant insert on shop.escalation to rule_unable_cron")
+	if got := warnings(escalates); got != "" {
+		t.Errorf("the login has the right: %q", got)
+	}
+	db.MustExec("grant rule_unable_role to rule_unable_cron")
+	of := strings.Replace(escalates, "    key: id\n", "    key: id\n    role: rule_unable_role\n", 1)
+	if got := warnings(of); !strings.Contains(got, `checks fail as "rule_unable_role": step sql: permission denied`) {
+		t.Errorf("the role lacks the right: %q", got)
+	}
+	db.MustExec("revoke insert on shop.escalation from rule_unable_cron")
+	if err := pgsql.MakeRoles(t.Context(), db, "rule_unable"); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec("grant rule_unable_operator to rule_unable_cron")
+	if got := warnings(escalates); got != "" {
+		t.Errorf("another login runs the slots: %q", got)
+	}
+}
+
 // Any login may create functions, at least temporary ones.
 func TestARemoveLeavesTheFunctionsOfOtherRoles(t *testing.T) {
 	t.Parallel()

@@ -132,12 +132,8 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			"%s rules apply -f FILE  -- with what there is now in the file, or bring back what is gone", c.Name)
 	}
 	if f.Denied != nil {
-		do := fmt.Sprintf("grant %s the right", f.Denied.Role)
-		if len(f.Denied.Grants) > 0 {
-			do = strings.Join(f.Denied.Grants, "; ")
-		}
 		add(fmt.Sprintf("its checks fail as %s: %s", f.Denied.Role, f.Denied.Why),
-			"%s  -- or, if another login runs the slots, run doctor as that login", do)
+			"%s  -- or, if another login runs the slots, run doctor as that login", f.Denied.Do())
 	}
 	if len(f.Keys) > 0 {
 		add(fmt.Sprintf("rows of table %s cannot wait, because their keys do not have 1 to 500 bytes: %s", f.Table,
