@@ -2,6 +2,9 @@ package docs_test
 
 import (
 	"context"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,6 +54,61 @@ func TestALoginThatOnlyWritesOrdersCanWriteThemWithTheTriggerOfThePage(t *testin
 	if diff := cmp.Diff([]string{"41 cancelled", "42 cancelled", "44 waits"}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+}
+
+// The login of the page, which owns none of the tables, plays the page.
+func TestTheRightsOfThePageAreEnough(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	raw := pgtest.Empty(t)
+	owner := poolOf(t, raw)
+	pgtest.DropRoles(t, owner, "crons_rights_")
+	owner.MustExec("create role crons_rights_cron login password 'cron';" + named(t, "from-crons.md", "tables.sql"))
+	var database string
+	if err := owner.GetContext(t.Context(), &database, "select quote_ident(current_database())"); err != nil {
+		t.Fatal(err)
+	}
+	owner.MustExec(strings.NewReplacer("database shop ", "database "+database+" ", "shop_cron", "crons_rights_cron").
+		Replace(named(t, "from-crons.md", "grants.sql")))
+	at, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.UserPassword("crons_rights_cron", "cron")
+	cron := poolOf(t, at.String())
+	kit := testkit.New(t, testkit.Config{DB: cron})
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	apply := func(rules string) {
+		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kit.Rules(file)
+	}
+	rules := named(t, "from-crons.md", "rules.yaml")
+	apply(rules)
+	owner.MustExec("insert into public.orders (id, placed_at) values (41, $1)", kit.Now())
+	cron.MustExec(named(t, "from-crons.md", "compare.sql"))
+	change := regexp.MustCompile(`sed -i 's/(.*?)/(.*?)/' rules.yaml`).FindStringSubmatch(readPage(t, "from-crons.md"))
+	apply(strings.Replace(rules, change[1], change[2], 1))
+	kit.RunFor(49 * time.Hour)
+	var alerts int
+	if err := owner.GetContext(t.Context(), &alerts, "select count(*) from public.alert where order_id = 41"); err != nil || alerts != 1 {
+		t.Errorf("%d alerts for the order, %v: %+v", alerts, err, kit.Waiting())
+	}
+	if _, err := cron.Exec(named(t, "from-crons.md", "backfill.sql")); err != nil {
+		t.Error(err)
+	}
+}
+
+// poolOf returns a pool, which ends with the test.
+func poolOf(t *testing.T, raw string) *sqlx.DB {
+	t.Helper()
+	db, err := pgsql.Open(t.Context(), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func TestTheBackfillOfThePageRepeatsNoCheckThatHasEnded(t *testing.T) {
