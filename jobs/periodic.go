@@ -247,9 +247,10 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 // may call it concurrently. Of binaries with different crontabs the one that called it last
 // decides.
 func (c *Client) EnqueuePeriodic(_ reserved.Caller, ctx context.Context, db DB, r *Registry) error {
-	stale, err := c.stalePeriodic(ctx, db, r)
+	find := func(db DB) ([]*Definition, error) { return c.stalePeriodic(ctx, db, r) }
+	stale, err := find(db)
 	if err == nil && len(stale) > 0 {
-		err = tx.In(ctx, db, func(db tx.DB) error { return c.renewPeriodic(ctx, db, r) })
+		_, err = c.renewPeriodic(ctx, db, find)
 	}
 	if err != nil {
 		return fmt.Errorf("enqueue the periodic functions: %w", err)
@@ -257,24 +258,47 @@ func (c *Client) EnqueuePeriodic(_ reserved.Caller, ctx context.Context, db DB, 
 	return nil
 }
 
-func (c *Client) renewPeriodic(ctx context.Context, db DB, r *Registry) error {
-	if _, err := db.ExecContext(ctx, pg.PeriodicLock.In(c.schema)); err != nil { // until the transaction ends
-		return err
-	}
-	stale, err := c.stalePeriodic(ctx, db, r)
+// RewindPeriodic repairs the rows of periodic functions, of all binaries, that were written while the
+// clock of the database was ahead, and returns their number. Each then waits for the first instant
+// after now. A row whose slot has begun stays.
+func (c *Client) RewindPeriodic(_ reserved.Caller, ctx context.Context, db DB) (rewound int, err error) {
+	rewound, err = c.renewPeriodic(ctx, db, func(db DB) ([]*Definition, error) { return c.aheadPeriodic(ctx, db) })
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("rewind the periodic functions: %w", err)
 	}
+	return rewound, nil
+}
+
+// renewPeriodic lets the functions that find returns wait for the first instant after now, and returns their number.
+func (c *Client) renewPeriodic(
+	ctx context.Context, db DB, find func(db DB) ([]*Definition, error),
+) (renewed int, err error) {
+	err = tx.In(ctx, db, func(db tx.DB) error {
+		if _, err := db.ExecContext(ctx, pg.PeriodicLock.In(c.schema)); err != nil { // until the transaction ends
+			return err
+		}
+		list, err := find(db)
+		if err != nil {
+			return err
+		}
+		renewed, err = c.replacePeriodic(ctx, db, list)
+		return err
+	})
+	return renewed, err
+}
+
+func (c *Client) replacePeriodic(ctx context.Context, db DB, list []*Definition) (replaced int, err error) {
 	far := *c
 	far.cfg.Horizon = math.MaxInt64 // a crontab may pause for decades
-	for _, d := range stale {
+	for _, d := range list {
 		if row, ok := d.awaiting(c.Now()); ok {
 			if _, err := far.enqueue(ctx, db, row, Replace); err != nil {
-				return err
+				return replaced, err
 			}
+			replaced++
 		}
 	}
-	return nil
+	return replaced, nil
 }
 
 // HasPeriodic reports whether the registry has a periodic function.
@@ -307,4 +331,18 @@ func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale [
 		}
 	}
 	return stale, nil
+}
+
+// aheadPeriodic returns the periodic functions whose rows were written while the clock was ahead, as the rows describe
+// them.
+func (c *Client) aheadPeriodic(ctx context.Context, db DB) (ahead []*Definition, err error) {
+	list, err := periodic.Rows(ctx, db, c.schema, c.clock())
+	for _, row := range list {
+		d := &Definition{Name: row.JobExec, Crontab: row.Stamp.Crontab, Zone: row.Stamp.Zone}
+		var wrong error // an application has written the row
+		if d.instants, wrong = periodic.Parse(d.Crontab, d.Zone); wrong == nil && row.Ahead {
+			ahead = append(ahead, d)
+		}
+	}
+	return ahead, err
 }

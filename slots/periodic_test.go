@@ -13,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -594,6 +596,49 @@ func TestInstantsOfASlotThatAFunctionWasPausedInAreSkippedTogether(t *testing.T)
 	waits(t, kit, testkit.Start().Add(30*time.Minute)) // the slot of 09:20
 	kit.RunFor(15 * time.Minute)
 	c.want(t, "01-04 09:20")
+}
+
+func TestRewindLetsAFunctionWaitForTheFirstInstantAfterTheClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start(), "0 * * * *")
+	rewound := func(want int) {
+		t.Helper()
+		if n, err := kit.Client.RewindPeriodic(reserved.Caller{}, t.Context(), kit.DB); n != want || err != nil {
+			t.Errorf("%d rows were rewound, %v, want %d", n, err, want)
+		}
+	}
+	kit.Clock.Set(testkit.Start().Add(365 * day))
+	kit.RunDue()
+	c.want(t, "01-04 09:00") // of the year after
+	rewound(0)
+	kit.Clock.Set(testkit.Start())
+	for clock, want := range map[time.Time]int64{testkit.Start(): 1, testkit.Start().Add(366 * day): 0} {
+		l, err := ledger.New(t.Context(), kit.DB, "", func() time.Time { return clock })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := l.Ahead(t.Context()); err != nil || a.Periodic != want {
+			t.Errorf("at %s: %+v, %v, want %d rows", clock, a, err, want)
+		}
+	}
+	rewound(1)
+	rewound(0)
+	if _, err := kit.Ledger.Rewind(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waits(t, kit, testkit.Start().Add(time.Hour))
+	kit.RunFor(2 * time.Hour)
+	c.want(t, "01-04 10:00", "01-04 11:00")
+}
+
+func TestRewindLeavesARowThatItCannotRead(t *testing.T) {
+	t.Parallel()
+	kit, _ := periodic(t, testkit.Start(), "0 * * * *")
+	kit.DB.MustExec(`update prescient.future_job set payload = '{"crontab": "every day"}', enqueued_at = '2101-01-01'`)
+	if n, err := kit.Client.RewindPeriodic(reserved.Caller{}, t.Context(), kit.DB); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	waits(t, kit, testkit.Start().Add(time.Hour))
 }
 
 func TestTenMachinesMakeOneRow(t *testing.T) {

@@ -69,6 +69,7 @@ func Instants(payload json.RawMessage) []time.Time {
 type Row struct {
 	JobExec string
 	Due     bool // the slot has begun
+	Ahead   bool // the slot has not begun, and the row was written while the clock was ahead
 	Stamp   Stamp
 }
 
@@ -80,10 +81,14 @@ func (r Row) Differs(crontab, zone string) bool {
 // Rows returns the rows of the functions of all binaries, sorted by job. clock is the present of a replay; nil asks the
 // database.
 func Rows(ctx context.Context, db tx.DB, schema pg.Schema, clock any) ([]Row, error) {
-	return tx.Collect(ctx, db, pg.PeriodicRows.In(schema), []any{Entity, clock}, func(row *sql.Rows, r *Row) error {
-		var payload []byte
-		err := row.Scan(&r.JobExec, &r.Due, &payload)
-		r.Stamp = Read(payload)
-		return err
-	})
+	return tx.Collect(ctx, db, pg.PeriodicRows.In(schema), []any{Entity, clock}, Scan)
+}
+
+// Scan reads a row of pg.PeriodicRows.
+func Scan(row *sql.Rows, r *Row) error {
+	var payload []byte
+	err := row.Scan(&r.JobExec, &r.Due, &r.Ahead, &payload)
+	r.Ahead = r.Ahead && !r.Due
+	r.Stamp = Read(payload)
+	return err
 }

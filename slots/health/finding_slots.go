@@ -78,6 +78,10 @@ func AheadText(a ledger.Ahead) string {
 		parts = append(parts, spoken.Count(a.Schedules, "check of schedules was", "checks of schedules were")+
 			" among them: the schedules are silent until then")
 	}
+	if a.Periodic > 0 {
+		parts = append(parts, spoken.Count(a.Periodic, "row of a periodic function was", "rows of periodic functions were")+
+			" written then: the functions are silent until the instants of these rows")
+	}
 	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/periodic"
 	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -23,6 +24,8 @@ type Ahead struct {
 	Slots int64
 	// Schedules counts the checks of schedules in these slots. Each such schedule waits until after its slot.
 	Schedules int64
+	// Periodic counts the rows of periodic functions that were written then. Each waits for an instant after that.
+	Periodic int64
 }
 
 // By returns how far the ledger lies beyond the slot that has begun last; 0 if it does not.
@@ -50,10 +53,20 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 		}
 		return err
 	})
-	if err != nil || len(found) == 0 {
-		return Ahead{}, wrapped("look for what lies beyond the clock", err)
+	var a Ahead
+	if err == nil && len(found) > 0 {
+		a = found[0]
 	}
-	return found[0], nil
+	if !a.Since.IsZero() || !a.Last.IsZero() {
+		var rows []periodic.Row
+		rows, err = list(ctx, l, pg.PeriodicRows, []any{periodic.Entity, now}, periodic.Scan)
+		for _, row := range rows {
+			if row.Ahead {
+				a.Periodic++
+			}
+		}
+	}
+	return a, wrapped("look for what lies beyond the clock", err)
 }
 
 // ConsumersAhead lists the consumers of the outbox whose position comes from another server, as after a restore from a
@@ -149,7 +162,8 @@ func (l *Ledger) Unread(ctx context.Context) ([]Unread, error) {
 
 // Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It
 // keeps a slot that has a runner. A ledger that begins beyond the clock begins with the current
-// slot afterwards. schedule.Store.Rewind does the same for schedules.
+// slot afterwards. schedule.Store.Rewind does the same for schedules, and the command "slots rewind" for
+// periodic functions, too.
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
 	now := l.now()
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -22,7 +23,8 @@ func newCmdRewind(f *factory.Factory) *cobra.Command {
 The ledger forgets the slots that lie beyond the clock. Otherwise runs find them done when they begin. It keeps a slot
 that a runner works on. A ledger that begins beyond the clock begins with the current slot. Schedules that were
 published or changed then go on with the first instant after now, as by "schedules resume". Events that they published
-ahead of their instants are published again, with the same ids.`,
+ahead of their instants are published again, with the same ids. Periodic functions whose rows were written then wait
+for the first instant after now, too. They are called again for the instants that they were called for too early.`,
 		Example: `  prescient slots rewind`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return rewind(c.Context(), f) },
@@ -33,6 +35,7 @@ ahead of their instants are published again, with the same ids.`,
 type rewoundView struct {
 	Slots     int64 `json:"slots"`     // removed from the ledger
 	Schedules int   `json:"schedules"` // set back to now
+	Periodic  int   `json:"periodic"`  // rows of periodic functions, of all binaries, set back to now
 }
 
 func rewind(ctx context.Context, f *factory.Factory) error {
@@ -41,14 +44,22 @@ func rewind(ctx context.Context, f *factory.Factory) error {
 		if err != nil {
 			return err
 		}
+		client, err := database.Client(ctx, f, db, nil)
+		if err != nil {
+			return err
+		}
 		var view rewoundView
-		// The schedules first, because the ledger shows which to rewind.
+		// The ledger last, because it shows that there is something to rewind.
 		if view.Schedules, err = s.Rewind(ctx, db); err == nil {
+			view.Periodic, err = client.RewindPeriodic(reserved.Caller{}, ctx, db)
+		}
+		if err == nil {
 			view.Slots, err = ledger.Rewind(ctx)
 		}
 		if err != nil {
 			return err
 		}
-		return f.Pairs(view, table.Row{"slots forgotten", view.Slots}, table.Row{"schedules rewound", view.Schedules})
+		return f.Pairs(view, table.Row{"slots forgotten", view.Slots}, table.Row{"schedules rewound", view.Schedules},
+			table.Row{"periodic functions rewound", view.Periodic})
 	})
 }
