@@ -147,8 +147,8 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 // gaveUpSpan is for how long rows that were given up are a finding of status.
 const gaveUpSpan = 24 * time.Hour
 
-// stillGivenUp returns a finding for each job whose rows gave up, as a person was told, and are no finding of status any
-// more because of their age alone. It is over once they are retried, acknowledged or pruned.
+// stillGivenUp returns a finding for each job whose rows gave up, as a person was told, and are no finding of status
+// any more because of their age alone. It is over once they are retried, acknowledged or pruned.
 func (c Config) stillGivenUp(
 	ctx context.Context, tx *sqlx.Tx, known []Known, findings []health.Finding,
 ) (stay []health.Finding, err error) {

@@ -1,5 +1,5 @@
--- Returns a row if history has a row of job $1 that has failed for good since $2, and was neither retried nor acknowledged.
--- What a rule did that was removed does not count.
+-- Returns a row if history has a row of job $1 that has failed for good since $2, and was neither retried nor
+-- acknowledged. What a rule did that was removed does not count.
 -- Called by internal/alert.Config.stillGivenUp.
 select true
 from prescient.future_job_history h

@@ -281,8 +281,8 @@ func (b *batch) publish(ctx context.Context) {
 	b.keepEnds()
 }
 
-// keepEnds leaves an event that tells that a problem is over, and waits for its time, in the outbox behind an unsent one
-// about the problem. In the list, it could be sent before that one.
+// keepEnds leaves an event that tells that a problem is over, and waits for its time, in the outbox behind an unsent
+// one about the problem. In the list, it could be sent before that one.
 func (b *batch) keepEnds() {
 	if b.to.About == nil || !slices.Contains(b.fates, unsent) || !slices.Contains(b.fates, later) {
 		return
