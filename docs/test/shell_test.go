@@ -53,6 +53,40 @@ var meanwhile = map[[2]string]func(r *reader){
 			insert into shop.orders (id, placed_at) values (42, '%s'); commit`, r.kit.Now().Format(time.RFC3339)))
 		r.kit.RunFor(48*time.Hour + grid.DefaultWidth)
 	},
+	{"restore.md", "prescient jobs cancel order.late orders 42"}: func(r *reader) { r.applyRule("newer") },
+	{"restore.md", "prescient catch-up"}: func(r *reader) {
+		if out := r.applyRule("older"); !strings.Contains(out, "nothing to change") {
+			r.t.Errorf("the rule of the backup: %s", out)
+		}
+		if out := r.applyRule("newer"); !strings.Contains(out, "created") {
+			r.t.Errorf("the rule that is newer than the backup: %s", out)
+		}
+	},
+}
+
+// applyRule applies a rule about a table of the reader's, with the name of the table, and returns what is printed.
+func (r *reader) applyRule(name string) string {
+	r.t.Helper()
+	file := fmt.Sprintf("rules: [{name: %[1]s, table: public.%[1]s, key: id, since: placed_at, done: false, steps: [{after: 1h, event: late}]}]", name)
+	out, err := r.run("echo '" + file + "' > " + name + ".yaml; prescient rules apply -f " + name + ".yaml")
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
+	return out
+}
+
+// prepared makes what the reader of a page with a server has: of restore.md, a rule that is in the backup, and a table
+// of which the backup has no rule.
+var prepared = map[string]func(r *reader){
+	"restore.md": func(r *reader) {
+		for _, table := range []string{"older", "newer"} {
+			if out, err := r.run(`psql --command="create table public.` + table +
+				` (id bigint primary key, placed_at timestamptz)" "$PRESCIENT_DATABASE_URL"`); err != nil {
+				r.t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		r.applyRule("older")
+	},
 }
 
 func newReader(t *testing.T, page, binary string) *reader {
@@ -80,6 +114,9 @@ func newReader(t *testing.T, page, binary string) *reader {
 		r.env = append(r.env, "PRESCIENT_DATABASE_URL="+server.SuperuserURL())
 		if out, err := r.run("prescient migrate up && prescient migrate roles"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
+		}
+		if prepare := prepared[page]; prepare != nil {
+			prepare(r)
 		}
 		return r
 	}
