@@ -483,6 +483,33 @@ func TestRowsAreLookedAtAsOftenAsAChangedRecheckSays(t *testing.T) {
 	changes("30m", 0, 0)
 }
 
+// Another table may say that a row is done for which all steps have fired, and something follows.
+func TestRowsWhoseStepsHaveFiredAreWatchedAsAChangedRecheckSays(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.payment (order_id bigint primary key); create table shop.visit (order_id bigint primary key);
+		insert into shop.orders (id, placed_at) select i, timestamptz '2030-02-20 12:00+00' from generate_series(1, 4) as i`)
+	file := strings.NewReplacer("done: shipped_at", `done: exists (select from shop.payment p join shop.visit v using (order_id) where p.order_id = orders.id)`,
+		"    steps:", "    overdue: skip\n    also: {table: shop.payment, key: order_id}\n    recovered: {event: over}\n    steps:").Replace(unshipped)
+	s.apply(file)
+	s.exec("update prescient.rule set recovers_at = now()")
+	for _, id := range []string{"1", "2", "3"} {
+		s.fires(id, "order.unshipped.primary")
+		s.fires(id, "order.unshipped.final")
+	}
+	s.fires("2", "recovered")
+	s.exec("update prescient.rule_fired set fired_at = '2000-01-01' where entity_key = '3'") // the rule had no recovered
+	s.wants("without recheck", "")
+	s.apply(with(file, "recheck: 10h"))
+	s.wants("with one", "1 at 03-04 12:15")
+	s.exec("update prescient.future_job set next_check_at = " + at("04 22:00")) // checked
+	if p := s.apply(with(file, "recheck: 12h")).Rules[0]; p.Retimed != 0 {
+		t.Errorf("a longer recheck moves %d rows", p.Retimed)
+	}
+	s.apply(with(file, "recheck: 1h"))
+	s.wants("with a shorter one", "1 at 03-04 12:15")
+}
+
 func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

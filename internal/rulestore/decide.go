@@ -29,8 +29,10 @@ type row struct {
 	held   []expr.Held
 	doneAt time.Time                  // when the expected thing happens, if the row says it
 	fired  map[string]rule.Occurrence // see rule.Memory
-	paused bool
-	pauses []rule.Pause
+	// watched tells that a step has fired, and that Rule.Recovered is to follow once that is over.
+	watched bool
+	paused  bool
+	pauses  []rule.Pause
 
 	waits bool
 	id    int64
@@ -77,6 +79,9 @@ func (d decider) decide(r row) decision {
 	read := rule.Row{
 		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Held: r.held,
 		DoneAt: r.doneAt, Paused: r.paused, Pauses: r.pauses,
+	}
+	if r.watched {
+		memory.Starts = []rule.Start{{Since: r.since, Fired: true}}
 	}
 	is, err := d.Decide(read, memory, moment)
 	if _, unknown := errors.AsType[*rule.UnknownName](err); unknown && !r.waits {
@@ -149,8 +154,8 @@ func (d decider) outcome(r row, is rule.Decision) (what decision) {
 		what.from, what.since, what.leftOut = is.From, r.since, slices.Concat(r.leftOut, what.leftOut)
 	}
 	switch what.at = is.Next; {
-	case d.Facts.SinceMoves() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):
-		what.at = d.now // another table can start the clock at any time
+	case d.Facts.EndLookup() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):
+		what.at = d.now // another table can start the clock, or end the wait, at any time
 		if r.waits && len(what.leftOut) == 0 && !r.slot.After(d.Grid.Ceil(is.Next)) {
 			what.fate = leave
 		}

@@ -275,7 +275,7 @@ func (u understood) replaced(was, is []string) bool {
 func (s *Store) walk(p *RulePlan) *walk {
 	w := &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: p.was != nil}
 	if p.was != nil {
-		w.steps = p.timedAsBefore()
+		w.steps, w.recoversAt = p.timedAsBefore(), p.was.RecoversAt
 	}
 	return w
 }

@@ -105,6 +105,8 @@ type Status struct {
 	// Retimed has the steps that come at other instants since the last apply that is done. An apply that has begun, or
 	// has died, still has to look at rows that wait for the instants before.
 	Retimed []string `json:"-"`
+	// RecoversAt is since when the rule has Recovered, in UTC: what fired before is not followed by it. Zero: it has none.
+	RecoversAt time.Time `json:"-"`
 	// AppliedAt is when the last apply was done, in UTC; AppliedBy is its database role.
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 	AppliedBy string    `json:"applied_by,omitempty"`
@@ -173,14 +175,14 @@ func (s *Store) reading(ctx context.Context, fn func(q pg.Querier) error) error 
 func scanStatus(row *sql.Rows, r *Status) error {
 	var name, relation, definition string
 	var position sql.NullString
-	var appliedAt, pausedAt, stoppedAt sql.NullTime
+	var appliedAt, pausedAt, recoversAt, stoppedAt sql.NullTime
 	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, pq.Array(&r.Retimed), &appliedAt,
-		&r.AppliedBy, &pausedAt, &r.PausedBy, &stoppedAt)
+		&r.AppliedBy, &pausedAt, &r.PausedBy, &recoversAt, &stoppedAt)
 	if err != nil {
 		return err
 	}
 	r.Position, r.AppliedAt, r.PausedAt = position.String, appliedAt.Time.UTC(), pausedAt.Time.UTC()
-	r.StoppedAt = stoppedAt.Time.UTC()
+	r.RecoversAt, r.StoppedAt = recoversAt.Time.UTC(), stoppedAt.Time.UTC()
 	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
 		return fmt.Errorf("read the definition of rule %s: %w", name, err)
 	}

@@ -28,6 +28,8 @@ type walk struct {
 	grid   grid.Grid
 	// known tells that rows may wait already, or steps may have fired.
 	known bool
+	// recoversAt is Status.RecoversAt.
+	recoversAt time.Time
 	// steps has the names of the steps that have the times that they had when the rows began to wait.
 	steps map[string]bool
 	// after is the last key that was read. Empty: the first page.
@@ -73,7 +75,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	for rows.Next() {
 		var r found
 		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
-			&r.due, &r.left, &r.came, pq.Array(&r.held), &r.doneAt,
+			&r.due, &r.recovers, &r.left, &r.came, pq.Array(&r.held), &r.doneAt,
 			&r.paused, &r.pauses, &r.read, &r.now); err != nil {
 			return p, err
 		}
@@ -145,6 +147,7 @@ type found struct {
 	errors    sql.NullInt64
 	fired     pq.StringArray // as rule.Repetition names them
 	due       pq.Int64Array  // when those were due, in microseconds since 1970; 0: not known
+	recovers  pq.BoolArray   // whether they have fired since the rule has Rule.Recovered
 	left      sql.NullTime   // steps before it were left out when one fired
 	came      sql.NullString
 	doneAt    sql.NullTime
@@ -170,7 +173,10 @@ func (f *found) row(facts expr.Facts) row {
 		if n >= r.fired[step].Number {
 			r.fired[step] = o
 		}
+		r.watched = r.watched || f.recovers[i] && step != rule.MetStep
 	}
+	_, told := r.fired[rule.RecoveredStep]
+	r.watched = r.watched && !told
 	if f.since.Valid {
 		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
 	}
@@ -198,6 +204,10 @@ func (w *walk) query() string {
 		ordered = append(ordered, fmt.Sprintf("%s as prescient_key%d", column, i+1))
 		last = append(last, fmt.Sprintf("p.prescient_key%d desc", i+1))
 	}
+	recoversAt := "null::timestamptz"
+	if !w.recoversAt.IsZero() {
+		recoversAt = "timestamptz " + pq.QuoteLiteral(string(pq.FormatTimestamp(w.recoversAt)))
+	}
 	f := w.rule.Facts
 	since, start := f.SinceSQL(), f.StartSQL()
 	key, name := w.rule.KeyText(w.rule.Name()), pq.QuoteLiteral(w.rule.Rule.Name)
@@ -219,7 +229,7 @@ func (w *walk) query() string {
 		strconv.FormatBool(f.SinceLookup()), "{held}", f.HeldSQL(),
 		"{done_at}", f.DoneAtSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
-		"{known}", strconv.FormatBool(w.known),
+		"{recovers_at}", recoversAt, "{known}", strconv.FormatBool(w.known),
 		"{name}", name, "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
 	).Replace(pageTemplate.In(w.store.schema))
 }

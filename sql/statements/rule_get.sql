@@ -3,7 +3,7 @@
 -- Called by internal/rulestore.Store.read.
 select
     r.name, r.relation, r.definition::text as definition, r.version, r.state, r.position, r.retimed, r.applied_at, coalesce(r.applied_by, '') as applied_by,
-    j.paused_at, coalesce(j.paused_by, '') as paused_by,
+    j.paused_at, coalesce(j.paused_by, '') as paused_by, r.recovers_at,
     case
         when r.state <> 'active' and r.updated_at < clock_timestamp() - interval '5 minutes' then r.updated_at
     end as stopped_at

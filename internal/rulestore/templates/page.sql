@@ -13,7 +13,7 @@ with page as materialized (
 )
 select
     p.prescient_key as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
-    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired, r.due, r.left_before,
+    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired, r.due, r.recovers, r.left_before,
     f.payload ->> 'came' as came, p.prescient_held as held,
     case when isfinite(p.prescient_done_at) then p.prescient_done_at end as done_at, p.prescient_paused as paused, n.pauses, null::bigint as read, null::timestamptz as now
 from page p
@@ -24,7 +24,8 @@ left join lateral (
     limit 1
 ) as f on true
 left join lateral (
-    select array_agg(case when a.number > 1 then a.step || '#' || a.number else a.step end) as steps, array_agg(coalesce((extract(epoch from a.due_at) * 1000000)::bigint, 0)) as due, max(a.left_before) as left_before
+    select array_agg(case when a.number > 1 then a.step || '#' || a.number else a.step end) as steps, array_agg(coalesce((extract(epoch from a.due_at) * 1000000)::bigint, 0)) as due,
+        array_agg(coalesce(a.fired_at >= {recovers_at}, false)) as recovers, max(a.left_before) as left_before
     from prescient.rule_fired a
     where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key collate "C" and (a.since = p.prescient_since or a.start = p.prescient_start)
 ) as r on true
@@ -36,4 +37,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key from page p order by {last} limit 1),
-    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
