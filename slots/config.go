@@ -124,50 +124,68 @@ func isPgxAdapter(db pgsql.Pool) bool {
 	return fmt.Sprintf("%T", pg.Sqlx(db).Driver()) == "*stdlib.Driver"
 }
 
+// Validate returns the error that NewRunner returns for the configuration before it asks the database.
+func (c Config) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
+// withDefaults returns the configuration with the defaults in place of zero values.
+func (c Config) withDefaults() (Config, error) {
+	if pg.Sqlx(c.DB) == nil || c.Registry == nil {
+		return c, errors.New("slots.Config: DB and Registry must be set")
+	}
+	if isPgxAdapter(c.DB) {
+		return c, errors.New("slots.Config: DB is a pool of pgx's package stdlib, on which a slot whose checks have " +
+			"transactions never ends: open the pool with pgxjobs.Open")
+	}
+	if _, err := pgsql.ParseSchema(c.Schema); err != nil {
+		return c, err
+	}
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return c, fmt.Errorf("name the runner: %w", err)
+		}
+		c.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if len(c.Name) > maxRunnerName || !utf8.ValidString(c.Name) || strings.ContainsRune(c.Name, 0) {
+		return c, fmt.Errorf("slots.Config: Name must be at most %d bytes of UTF-8 without NUL", maxRunnerName)
+	}
+	c.Workers = cmp.Or(c.Workers, defaults.Workers)
+	c.Connections = cmp.Or(c.Connections, DefaultConnections)
+	c.Page = cmp.Or(c.Page, defaultPage)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Grace = min(max(0, cmp.Or(c.Grace, defaults.Grace)), math.MaxInt64-phase.LastTime) // which is added to it
+	c.Early = max(0, cmp.Or(c.Early, defaultEarly))
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Workers < 1 || c.Connections < 1 || c.Page < 1 || c.Lease < claim.MinLease {
+		return c, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, "+
+			"and Lease at least %s", claim.MinLease)
+	}
+	for _, bound := range []chan struct{}{c.Shared.Runs, c.Shared.Workers, c.Shared.Connections} {
+		if bound != nil && cap(bound) == 0 { // nothing would ever enter
+			return c, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(chan struct{}, 8)")
+		}
+	}
+	for name, d := range map[string]time.Duration{"Grace": c.Grace, "Early": c.Early} {
+		if problem := spoken.Unitless(d); problem != "" {
+			return c, fmt.Errorf("slots.Config: %s: %s", name, problem)
+		}
+	}
+	return c, nil
+}
+
 // NewRunner reads the grid and the clock from the database, and creates the partitions of history that are due. It
 // returns pgsql.ErrNotMigrated if the schema is missing.
 func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
-	if pg.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
-		return nil, errors.New("slots.Config: DB and Registry must be set")
-	}
-	if isPgxAdapter(cfg.DB) {
-		return nil, errors.New("slots.Config: DB is a pool of pgx's package stdlib, on which a slot whose checks have " +
-			"transactions never ends: open the pool with pgxjobs.Open")
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("name the runner: %w", err)
-		}
-		cfg.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
-	}
-	if len(cfg.Name) > maxRunnerName || !utf8.ValidString(cfg.Name) || strings.ContainsRune(cfg.Name, 0) {
-		return nil, fmt.Errorf("slots.Config: Name must be at most %d bytes of UTF-8 without NUL", maxRunnerName)
-	}
-	cfg.Workers = cmp.Or(cfg.Workers, defaults.Workers)
-	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
-	cfg.Page = cmp.Or(cfg.Page, defaultPage)
-	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
-	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, defaults.Grace)), math.MaxInt64-phase.LastTime) // which is added to it
-	cfg.Early = max(0, cmp.Or(cfg.Early, defaultEarly))
-	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < claim.MinLease {
-		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, "+
-			"and Lease at least %s", claim.MinLease)
-	}
-	for _, bound := range []chan struct{}{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
-		if bound != nil && cap(bound) == 0 { // nothing would ever enter
-			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(chan struct{}, 8)")
-		}
-	}
-	for name, d := range map[string]time.Duration{"Grace": cfg.Grace, "Early": cfg.Early} {
-		if problem := spoken.Unitless(d); problem != "" {
-			return nil, fmt.Errorf("slots.Config: %s: %s", name, problem)
-		}
 	}
 	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -79,8 +80,8 @@ type daemon struct {
 }
 
 func newDaemon(cfg Config) (*daemon, error) {
-	if pg.Sqlx(cfg.Runner.DB) == nil || cfg.Runner.Registry == nil {
-		return nil, errors.New("daemon.Config: Runner.DB and Runner.Registry must be set")
+	if err := cfg.Runner.Validate(); err != nil {
+		return nil, fmt.Errorf("daemon.Config: Runner: %w", err)
 	}
 	cfg.Slots = cmp.Or(cfg.Slots, DefaultSlots)
 	if cfg.Slots < 1 || cfg.Keep < 0 {

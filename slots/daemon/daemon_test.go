@@ -671,6 +671,9 @@ func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"no database":    func(c *Config) { c.Runner.DB = nil },
 		"no registry":    func(c *Config) { c.Runner.Registry = nil },
+		"workers":        func(c *Config) { c.Runner.Workers = -1 },
+		"lease":          func(c *Config) { c.Runner.Lease = 30 },
+		"bound":          func(c *Config) { c.Runner.Shared.Runs = make(chan struct{}) },
 		"slots":          func(c *Config) { c.Slots = -1 },
 		"keep":           func(c *Config) { c.Keep = -time.Hour },
 		"schema":         func(c *Config) { c.Runner.Schema = "No" },
