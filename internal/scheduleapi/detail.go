@@ -26,24 +26,25 @@ type Instant struct {
 // coming is how many next instants a Detail lists.
 const coming = 20
 
-// NewDetail returns the Detail of a schedule at an instant.
-func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err error) {
-	d = Detail{NewView(s), []Instant{}, []Instant{}}
-	if s.State != schedule.Active {
-		return d, nil
+// NewDetail returns the Detail of a schedule at an instant. It lists no instants if the schedule waits for none, or if
+// its crontab cannot be read, which the first check of the schedule tells as an error.
+func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) Detail {
+	d := Detail{NewView(s), []Instant{}, []Instant{}}
+	if s.Next.IsZero() {
+		return d
 	}
 	overdue, next := coming, coming // at most
 	if s.MaxRuns > 0 {
 		due, err := s.Due(reserved.Caller{}, g, now)
 		if err != nil {
-			return d, err
+			return d
 		}
 		left := int64(s.MaxRuns) - s.Runs
 		overdue, next = int(min(coming, left)), int(min(coming, left-due))
 	}
 	passed, err := schedule.Preview(s.Spec, g, s.Next, now)
 	if err != nil {
-		return d, err
+		return d
 	}
 	for at, slot := range passed {
 		if slot.After(now) || len(d.Overdue) >= overdue {
@@ -54,7 +55,7 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 	from := grid.Later(s.Next, g.Floor(now).Add(-s.Spread)) // the slot of an instant is later by a part of its spread
 	all, err := schedule.Preview(s.Spec, g, from, from.AddDate(100, 0, 0))
 	if err != nil {
-		return d, err
+		return d
 	}
 	for at, slot := range all {
 		if len(d.Coming) >= next {
@@ -64,5 +65,5 @@ func NewDetail(s schedule.Schedule, g grid.Grid, now time.Time) (d Detail, err e
 			d.Coming = append(d.Coming, Instant{at, slot})
 		}
 	}
-	return d, nil
+	return d
 }

@@ -68,7 +68,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	setVersion(w, s)
-	return NewDetail(s, g, now)
+	return NewDetail(s, g, now), nil
 }
 
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -49,15 +49,12 @@ func TestADetailListsNoInstantThatMaxRunsWillNotAllow(t *testing.T) {
 		"nothing is allowed any more":         {schedule.Skip, ago(4), 0, 0, 0, 0},
 		"nothing is allowed, and none is due": {schedule.All, slot.Add(time.Hour), 0, 0, 0, 0},
 	} {
-		d, err := scheduleapi.NewDetail(schedule.Schedule{
+		d := scheduleapi.NewDetail(schedule.Schedule{
 			Spec: schedule.Spec{
 				ID: "report", Crontab: "*/15 * * * *", Misfire: c.misfire, MaxRuns: 1000, Deadline: c.deadline,
 			},
 			State: schedule.Active, Next: c.next, Slot: c.next, Runs: 1000 - c.left,
 		}, grid.Default, slot.Add(5*time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
 		if len(d.Overdue) != c.overdue || len(d.Coming) != c.coming {
 			t.Errorf("%s: %d overdue and %d coming, want %d and %d", name, len(d.Overdue), len(d.Coming), c.overdue, c.coming)
 		}
@@ -84,10 +81,7 @@ func TestADetailListsAnInstantThatItsSpreadPutsIntoALaterSlot(t *testing.T) {
 		t.Fatalf("%d instants wait for their slots: choose another id", len(want))
 	}
 	for name, next := range map[string]time.Time{"none is due": want[0].Instant, "some are due": from} {
-		d, err := scheduleapi.NewDetail(schedule.Schedule{Spec: spec, State: schedule.Active, Next: next}, grid.Default, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := scheduleapi.NewDetail(schedule.Schedule{Spec: spec, State: schedule.Active, Next: next}, grid.Default, now)
 		if diff := cmp.Diff(want, d.Coming[:len(want)]); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -47,8 +47,8 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 			if err != nil {
 				return v, err
 			}
-			v.Detail, err = scheduleapi.NewDetail(s, r.grid(), r.now())
-			return v, err
+			v.Detail = scheduleapi.NewDetail(s, r.grid(), r.now())
+			return v, nil
 		})
 }
 

@@ -41,6 +41,24 @@ func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
 	}
 }
 
+// SQL does not read a crontab. The first check of the schedule does, in the next slot.
+func TestThePageOfAScheduleThatHasNoInstantShowsItAndListsNone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.DB.Exec(`
+		select prescient.set_schedule('unreadable', '61 * * * *'), prescient.set_schedule('over', '@hourly', ends_at => '2020-01-01'),
+			prescient.set_schedule('bounded', '61 * * * *', max_runs => 3)`)
+	s.must(err)
+	b := s.browser().login(story.ReadToken)
+	for _, id := range []string{"unreadable", "over", "bounded"} {
+		page := b.get("/schedule?id="+id, http.StatusOK)
+		s.has(page, "<h1>"+id+"</h1>", `<p class="none">None.</p>`)
+		if strings.Contains(page, "Overdue") {
+			t.Errorf("%s has an overdue instant:\n%s", id, page)
+		}
+	}
+}
+
 // Cron was dead for three slots. Catch-up has run two of them, and a run the last.
 func TestAnOutageThatIsOverIsToldForADay(t *testing.T) {
 	t.Parallel()
