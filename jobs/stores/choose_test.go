@@ -178,6 +178,7 @@ func TestAStoreThatCouldNotBeOpenedHasNoState(t *testing.T) {
 func TestAStoreWhoseTablesAreLockedHoldsUpNoneOfTheOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()

@@ -22,9 +22,11 @@ const maxPasses = 10
 // Move selects what to move. Only From must be set.
 type Move struct {
 	From string
-	// To are the stores that rows may go to: each row to the one with the highest rank for its key,
-	// see Route. By default, rows go where Route puts them. That empties a store that is being
-	// drained. From another store it moves only the keys of an added store.
+	// To are the stores that rows may go to. By default, rows may go to all stores.
+	//
+	// If From is being drained, all its rows move: each to the store of To with the highest rank for
+	// its key, see Route. Otherwise only those rows move that Route puts into a store of To. That
+	// moves the keys of an added store, and leaves each row where applications search for it.
 	To []string
 	// Field is the field of the payload whose text is the key of a row, if applications choose by a
 	// tenant, say. Rows without it stay. Defaults to the entity_key. The key of a schedule is
@@ -101,7 +103,7 @@ type mover struct {
 	what   Move
 	token  int64
 	source *Store
-	among  []*Store           // targets of rows; includes the source if its own rows stay
+	among  []*Store           // among which keys choose; includes the source if its own rows stay
 	copies map[*Store][]int64 // batches that existed before this move, by store
 	failed map[string]bool    // names of stores that get nothing more
 	errs   []error            // their errors
@@ -117,22 +119,12 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err := m.movable(m.source); err != nil {
 		return err
 	}
-	if m.among = chosen(m.stores); len(m.what.To) > 0 {
-		m.among = nil
+	targets, err := m.targets()
+	if err != nil {
+		return err
 	}
-	for _, name := range m.what.To {
-		target, err := named(m.stores, name)
-		switch {
-		case err != nil:
-			return err
-		case target.Err != nil:
-			return &Error{name, target.Err}
-		case target == m.source:
-			return fmt.Errorf("store %s is where the rows are", name)
-		case !target.DrainingSince.IsZero():
-			return fmt.Errorf("store %s is being drained itself", name)
-		}
-		m.among = append(m.among, target)
+	if m.among = chosen(m.stores); len(targets) > 0 && !m.source.DrainingSince.IsZero() {
+		m.among = targets
 	}
 	if len(m.among) == 0 {
 		return errAllDrained
@@ -150,6 +142,25 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	}
 	_, err = send(ctx, m.source, m.what.By, pg.StoreClaim, []any{m.token}, skip)
 	return err
+}
+
+// targets returns the stores of To. Returns an error if rows cannot go to one of them.
+func (m *mover) targets() (list []*Store, err error) {
+	for _, name := range m.what.To {
+		target, err := named(m.stores, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case target.Err != nil:
+			return nil, &Error{name, target.Err}
+		case target == m.source:
+			return nil, fmt.Errorf("store %s is where the rows are", name)
+		case !target.DrainingSince.IsZero():
+			return nil, fmt.Errorf("store %s is being drained itself", name)
+		}
+		list = append(list, target)
+	}
+	return list, nil
 }
 
 // refuseCopy returns an error for a store that has the id of another one. They are one store that is listed twice, or
@@ -225,7 +236,7 @@ func (m *mover) schedules(ctx context.Context) error {
 	}
 }
 
-// page moves items to the stores that they belong to.
+// page moves items to the stores that they belong to. An item that belongs to a store that is not in To stays.
 func (m *mover) page(ctx context.Context, page []item) error {
 	to := map[*Store][]item{}
 	for _, i := range page {
@@ -234,7 +245,9 @@ func (m *mover) page(ctx context.Context, page []item) error {
 			continue
 		}
 		target := choose(m.among, i.key)
-		to[target] = append(to[target], i)
+		if len(m.what.To) == 0 || slices.Contains(m.what.To, target.Name) {
+			to[target] = append(to[target], i)
+		}
 	}
 	for _, target := range m.among {
 		if target == m.source || m.failed[target.Name] || len(to[target]) == 0 {

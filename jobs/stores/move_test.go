@@ -83,6 +83,7 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	row := check("report", slot(5))
 	row.JobExec, row.EntityName = "schedule", "schedule"
 	w.enqueue(w.a, row)
@@ -109,6 +110,7 @@ func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
 func TestAPayloadOfNullIsMovedAsSuch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	for key, payload := range map[string]string{"1": `null`, "2": ``, "3": `"null"`, "4": `{"null_payload": true, "a": null}`} {
 		j := check(key, slot(3))
 		if payload != "" {
@@ -162,6 +164,29 @@ func TestEachRowGoesWhereByKeyPutsIt(t *testing.T) {
 	}
 }
 
+// Otherwise applications, which ask the store of Route, would not find the rows that belong elsewhere.
+func TestOfAStoreThatIsNotDrainedOnlyRowsThatBelongToATargetMove(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, keys(100, 5)...)
+	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
+	if n := int64(len(w.waiting(w.b))); n == 0 || moved.Rows != n || moved.Left != 100-n {
+		t.Errorf("%d rows wait in b: %+v", n, moved)
+	}
+	for _, s := range []*stores.Store{w.a, w.b} {
+		for key := range w.waiting(s) {
+			if (choice(t, w.set, key) == "b") != (s.Name == "b") {
+				t.Errorf("%s of %s waits in %s", key, choice(t, w.set, key), s.Name)
+			}
+		}
+	}
+	w.drain("a")
+	w.move(stores.Move{From: "a", To: []string{"b"}})
+	if n := len(w.waiting(w.b)); n != 100 {
+		t.Errorf("%d of all 100 rows wait in b", n)
+	}
+}
+
 func TestRowsGoByAFieldOfTheirPayloadWhereApplicationsDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -193,6 +218,7 @@ func TestRowsGoByAFieldOfTheirPayloadWhereApplicationsDo(t *testing.T) {
 func TestRowsOfSlotsThatHaveBegunOrAreAboutToAreLeftToTheRunsOfTheirStore(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	near := stores.Store{Name: "a", DB: w.a.DB}
 	set, err := stores.New(t.Context(), []stores.Store{near, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: func() time.Time { return slot(2).Add(-30 * time.Second) }})
 	if err != nil {
@@ -228,6 +254,7 @@ func TestAStoreWithSlotsOfAMinuteIsEmptiedOfWhatRunsInEachSlot(t *testing.T) {
 func TestARowGetsTheNextSlotWhereTheOtherStoreHasNoSuchSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	exec(t, w.b, "select prescient.set_width('1 hour', $1)", now)
 	w.enqueue(w.a, check("half past one", slot(6)), check("two", slot(8)))
 	w.move(stores.Move{From: "a", To: []string{"b"}})
@@ -240,6 +267,7 @@ func TestARowGetsTheNextSlotWhereTheOtherStoreHasNoSuchSlot(t *testing.T) {
 func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)), check("2", slot(5)))
 	w.enqueue(w.b, check("1", slot(9)))
 	var anonymous jobs.Request
@@ -268,6 +296,7 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	exec(t, w.b, `update prescient.setting set since = $1`, slot(1))
 	w.enqueue(w.b, check("1", slot(1)), check("2", slot(1)))
 	begun := func() time.Time { return slot(1).Add(time.Second) }
@@ -320,6 +349,7 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 func TestARowStaysUntilTheNameOfItsJobHasCommitted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	first, err := pg.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -443,6 +473,7 @@ func TestTheChecksOfRulesAndOfPeriodicFunctionsStayInTheirStore(t *testing.T) {
 func TestARuleThatIsAppliedWhileItsRowsAreCopiedKeepsThem(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
@@ -460,6 +491,7 @@ func TestARuleThatIsAppliedWhileItsRowsAreCopiedKeepsThem(t *testing.T) {
 func TestAPausedJobIsPausedInTheOtherStoreToo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	if _, err := admin.New(w.a.Client).Pause(t.Context(), w.a.DB, "remind"); err != nil {
 		t.Fatal(err)
@@ -561,6 +593,7 @@ func TestAMoveThatCannotBeIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	exec(t, w.b, "update prescient.setting set schema_version = schema_version + 1")
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	if _, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}}); err == nil || !strings.Contains(err.Error(), "bring both to the same") {
 		t.Error(err)
@@ -598,6 +631,7 @@ func moveThatWaits(t *testing.T, set *stores.Set, s *stores.Store) (moved *store
 func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
@@ -628,6 +662,7 @@ func TestAMoveFailsIfATriggerSuppressesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
+			w.drain("a")
 			row := check("1", slot(5))
 			row.Anonymous = anonymous
 			w.enqueue(w.a, row)
@@ -650,6 +685,7 @@ func TestAMoveCountsOnceWhatItsCommitsRepeat(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	w.enqueue(w.b, check("1", slot(9)))
 	if _, err := admin.New(w.a.Client).Pause(t.Context(), w.a.DB, "remind"); err != nil {
@@ -672,6 +708,7 @@ func TestAMoveCountsOnceWhatItsCommitsRepeat(t *testing.T) {
 func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	opening, err := pg.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
 	if err != nil {
@@ -694,6 +731,7 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	clock := replay.NewClock(now)
 	set, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: clock.Now})
 	if err != nil {
@@ -719,6 +757,7 @@ func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 func TestACancelEndsTheRowThatWaitsAndTheOneOnItsWay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	w.enqueue(w.b, check("1", slot(9)))
 	opening := pg.Sqlx(w.a.DB).MustBegin()
@@ -742,6 +781,7 @@ func TestACancelEndsTheRowThatWaitsAndTheOneOnItsWay(t *testing.T) {
 func TestACancelOfManyChecksFindsARowOnItsWayOnceItHasArrived(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	w.enqueue(w.a, check("1", slot(5)))
 	opening := pg.Sqlx(w.a.DB).MustBegin()
 	defer func() { _ = opening.Rollback() }()
@@ -770,6 +810,7 @@ func TestACancelOfManyChecksFindsARowOnItsWayOnceItHasArrived(t *testing.T) {
 func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	w.drain("a")
 	own := jobs.Request{JobExec: "remind", EntityName: "schedule", EntityKey: "report", CheckAt: slot(5)}
 	scheduled := own
 	scheduled.JobExec = "schedule"

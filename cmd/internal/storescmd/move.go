@@ -31,7 +31,7 @@ func newCmdMove(f *factory.Factory) *cobra.Command {
 		Long: `Move rows and recurring schedules of a store to other stores. A key chooses the store of each, as
 applications choose it with Route. If the store is being drained, all of them move. Otherwise those
 move that now belong to a store that was added. If stores are named after the first one, rows move
-only to these.
+only to these: all rows of a store that is being drained, and otherwise those that belong there.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
@@ -40,7 +40,7 @@ minute. Checks of rules stay with their tables, and each store keeps its own row
 function. The command first finishes an earlier move that has died. If a key already
 waits in the other store, the waiting row stays unchanged, and the row that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
-  prescient stores move shop north south --route-by payload:tenant`,
+  prescient stores move shop north south --route-by payload:tenant   # north and south alone get rows`,
 		Args: cli.AtLeast("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.from, o.to = args[0], args[1:]
@@ -84,12 +84,8 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 			return err
 		}
 	}
-	for _, s := range f.Config().Stores {
-		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
-			_, err := set.Get(s.Name)
-			return fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w; or name the target stores",
-				s.Name, err)
-		}
+	if err := findPatterns(f, set, o); err != nil {
+		return err
 	}
 	what := stores.Move{From: o.from, To: o.to, By: database.Actor()}
 	if byField {
@@ -115,6 +111,30 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 		return err // nothing was done
 	}
 	return errors.Join(err, f.Print(v, func() error { return printMoved(f, v) }))
+}
+
+// findPatterns returns an error if it is unknown which stores a pattern stands for, since keys choose among them. Only
+// the rows of a store that is being drained do not need it, if targets are named.
+func findPatterns(f *factory.Factory, set *stores.Set, o moveOptions) error {
+	from, err := set.Get(o.from)
+	if err != nil {
+		return err
+	}
+	draining := !from.DrainingSince.IsZero()
+	if draining && len(o.to) > 0 {
+		return nil
+	}
+	for _, s := range f.Config().Stores {
+		if s.IsPattern() && slices.Contains(known(set), s.Name) {
+			_, err := set.Get(s.Name)
+			err = fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w", s.Name, err)
+			if draining {
+				err = fmt.Errorf("%w; or name the target stores", err)
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 func printMoved(f *factory.Factory, v movedView) error {
