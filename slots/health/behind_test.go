@@ -14,30 +14,33 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// A digest is due for a moment before each run that sends it.
+// A digest is due for up to a width before the run that sends it, and a run leaves messages to the next one if the
+// receiver takes no more for now.
 func TestAMessageThatIsDueIsBehindOnlyIfItWaitsForLong(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	l, err := ledger.New(t.Context(), db, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	db.MustExec(`insert into prescient.event_consumer (name, mark, position, address, types)
 		values ('receiver:ops', pg_current_xact_id(), 0, 'file:///ops.txt', '{prescient.notify.ops}')`)
 	db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, refused_at)
 		values ('receiver:ops', '1', 's', 'prescient.notify.ops', now() - interval '1 day')`)
-	for _, test := range []struct{ what, set, want string }{
-		{"due for a second", "send_at = now() - interval '1 second'", ""},
+	const behind = "is behind: 1 due message waits, the oldest since … No process forwards: "
+	for _, test := range []struct{ what, width, set, want string }{
+		{"due for a second", "15 minutes", "send_at = now() - interval '1 second'", ""},
+		{"due for a width and less than the threshold", "15 minutes", "send_at = now() - interval '44 minutes'", ""},
+		{"due for long", "15 minutes", "send_at = now() - interval '46 minutes'", behind},
+		{"due for less than a wide slot", "2 hours", "send_at = now() - interval '61 minutes'", ""},
+		{"due for longer than a wide slot", "2 hours", "send_at = now() - interval '151 minutes'", behind},
 		{
-			"due for long", "send_at = now() - interval '31 minutes'",
-			"is behind: 1 due message waits, the oldest since … No process forwards: ",
-		},
-		{
-			"refused", "send_at = now() - interval '1 second', refusals = 1, error = 'no such desk'",
+			"refused", "2 hours", "send_at = now() - interval '1 second', refusals = 1, error = 'no such desk'",
 			"is behind: 1 refused event is tried again, the oldest since … The last error: no such desk. ",
 		},
 	} {
+		db.MustExec("select prescient.set_width($1)", test.width)
 		db.MustExec("update prescient.event_dead set " + test.set)
+		l, err := ledger.New(t.Context(), db, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		report, err := health.Check(t.Context(), l, time.Time{}, health.Thresholds{}, func(string) bool { return true })
 		if err != nil {
 			t.Fatal(err)

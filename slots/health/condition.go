@@ -100,7 +100,8 @@ var conditions = []Condition{
 		consumers, aboutAll,
 	},
 	{
-		"destinations", "a destination that fails or refuses events, or whose events have waited for longer than THRESHOLD",
+		"destinations",
+		"a destination that fails or refuses events, or whose events have waited THRESHOLD longer than a width",
 		"duration", (30 * time.Minute).Seconds(), behind, aboutOne,
 	},
 	{

@@ -21,8 +21,10 @@ func consumers(r *Report, threshold float64) (list []Finding) {
 	return list
 }
 
-// behind tells a destination that fails, refuses events, or gets none because nothing forwards.
+// behind tells a destination that fails, refuses events, or gets none because nothing forwards. Events wait for up to a
+// width for the next run: a digest that is due, and what a receiver did not take in the last run.
 func behind(r *Report, threshold float64) (list []Finding) {
+	threshold += r.Grid.Width().Seconds()
 	for _, b := range r.behind {
 		failing := !b.FailingSince.IsZero() || b.Refuses
 		if !failing && r.Now.Sub(b.Since).Seconds() <= threshold {
