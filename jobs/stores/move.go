@@ -32,6 +32,8 @@ type Move struct {
 	// tenant, say. Rows without it stay. Defaults to the entity_key. The key of a schedule is
 	// always its id.
 	Field string
+	// Finish lets Move only finish an earlier move that was interrupted. It needs neither To nor Field.
+	Finish bool
 	// By is the actor, for timelines.
 	By string
 }
@@ -74,7 +76,7 @@ func (s *Set) Move(ctx context.Context, what Move) (Moved, error) {
 	if err == nil {
 		err = m.finish(ctx)
 	}
-	for pass := 0; err == nil && pass < maxPasses; pass++ {
+	for pass := 0; err == nil && !what.Finish && pass < maxPasses; pass++ {
 		before := m.moved.Rows + m.moved.Schedules
 		m.moved.changed, m.moved.Keyless = 0, 0
 		if err = m.schedules(ctx); err == nil {
@@ -123,7 +125,10 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.among = chosen(m.stores); len(targets) > 0 && !m.source.DrainingSince.IsZero() {
+	switch m.among = chosen(m.stores); {
+	case m.what.Finish: // each may be where the earlier move went
+		m.among = m.stores
+	case len(targets) > 0 && !m.source.DrainingSince.IsZero():
 		m.among = targets
 	}
 	if len(m.among) == 0 {

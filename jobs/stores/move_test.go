@@ -187,6 +187,25 @@ func TestOfAStoreThatIsNotDrainedOnlyRowsThatBelongToATargetMove(t *testing.T) {
 	}
 }
 
+func TestWhatFinishesAMoveMovesNothingElse(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, keys(30, 5)...)
+	exec(t, w.a, `
+		insert into prescient.transfer_out (batch, target, source_name, target_name, given, given_at)
+		values (7, $1, 'a', 'b', '{1}', now())`, get[string](t, w.b, "select store from prescient.setting"))
+	for _, name := range []string{"a", "b", "c"} { // none gets anything new
+		w.drain(name)
+	}
+	moved := w.move(stores.Move{From: "a", Finish: true})
+	if moved.Finished != 1 || moved.Rows != 0 || moved.Left != 30 {
+		t.Errorf("%+v", moved)
+	}
+	if n := get[int](t, w.a, "select count(*) from prescient.transfer_out"); n != 0 {
+		t.Errorf("%d batches are on their way", n)
+	}
+}
+
 func TestRowsGoByAFieldOfTheirPayloadWhereApplicationsDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -110,7 +110,7 @@ func betweenStores(r *Report, threshold float64) (list []Finding) {
 		return nil
 	}
 	first := r.leaving[0]
-	return r.found(r.Now.Sub(first.Since).Seconds() > threshold, "stores move "+first.From,
-		"%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
+	return r.found(r.Now.Sub(first.Since).Seconds() > threshold, "stores move "+first.From+" --finish",
+		"%s on the way from here to store %s since %s: the move was cut short. Finish it, and repeat it for the rest",
 		spoken.Count(rows, "row is", "rows are"), first.To, r.since(first.Since))
 }

@@ -85,7 +85,8 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) 
 			f.Table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version},
 				table.Row{"width", v.Width.String()}),
 			f.Sentence(fmt.Sprintf("If keys choose the store, let every application know %s, "+
-				"and then move the rows that now belong to it, from each other store: %s stores move STORE", v.Store, f.Self())),
+				"and then move the rows that now belong to it, from each other store: %s stores move STORE. %s", v.Store,
+				f.Self(), likeApplications)),
 		)
 	})
 }

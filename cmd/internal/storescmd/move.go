@@ -21,6 +21,7 @@ type moveOptions struct {
 	from    string
 	to      []string
 	routeBy string
+	finish  bool
 }
 
 func newCmdMove(f *factory.Factory) *cobra.Command {
@@ -37,10 +38,13 @@ Runs and applications go on. A row keeps its slot and its history of changes, an
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
 command after those runs. With slots of less than two minutes, it is half their width instead of a
 minute. Checks of rules stay with their tables, and each store keeps its own row of each periodic
-function. The command first finishes an earlier move that has died. If a key already
-waits in the other store, the waiting row stays unchanged, and the row that arrives ends as replaced.`,
+function. If a key already waits in the other store, the waiting row stays unchanged, and the row that
+arrives ends as replaced.
+
+The command first finishes an earlier move that has died. With --finish it does nothing else.`,
 		Example: `  prescient stores move shop
-  prescient stores move shop north south --route-by payload:tenant   # north and south alone get rows`,
+  prescient stores move shop north south --route-by payload:tenant   # north and south alone get rows
+  prescient stores move shop --finish`,
 		Args: cli.AtLeast("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.from, o.to = args[0], args[1:]
@@ -50,6 +54,8 @@ waits in the other store, the waiting row stays unchanged, and the row that arri
 	c.Flags().StringVar(&o.routeBy, "route-by", "entity",
 		"`WHAT` chooses the store of a row, as in the applications: entity, for its entity key, or payload:FIELD; "+
 			"the id of a schedule chooses its store")
+	c.Flags().BoolVar(&o.finish, "finish", false, "only finish an earlier move that has died: what it had begun to move")
+	c.MarkFlagsMutuallyExclusive("finish", "route-by")
 	return c
 }
 
@@ -79,15 +85,20 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 	if !byField && o.routeBy != "entity" || byField && field == "" {
 		return exit.Usagef("--route-by %s: must be entity or payload:FIELD", o.routeBy)
 	}
+	if o.finish && len(o.to) > 0 {
+		return exit.Usagef("--finish moves nothing else: leave out %s", strings.Join(o.to, " "))
+	}
 	for _, name := range append([]string{o.from}, o.to...) {
 		if err := answers(f, set, name); err != nil {
 			return err
 		}
 	}
-	if err := findPatterns(f, set, o); err != nil {
-		return err
+	if !o.finish {
+		if err := findPatterns(f, set, o); err != nil {
+			return err
+		}
 	}
-	what := stores.Move{From: o.from, To: o.to, By: database.Actor()}
+	what := stores.Move{From: o.from, To: o.to, Finish: o.finish, By: database.Actor()}
 	if byField {
 		what.Field = field
 	}

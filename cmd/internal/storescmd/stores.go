@@ -127,7 +127,7 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 		}
 		if v.Leaving > 0 {
 			left = append(left,
-				fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
+				fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s --finish",
 					counted(v.Leaving).Of("row is", "rows are"), v.Name, f.Self()))
 		}
 		if v.Since != nil && v.Rules > 0 {
@@ -233,6 +233,9 @@ over the store until it is empty, which "stores list" shows.`,
 	return c
 }
 
+// likeApplications follows a command that moves rows.
+const likeApplications = "Add --route-by payload:FIELD if a field of the payload chooses the store in your applications"
+
 // drainedStore describes a store for stores drain.
 type drainedStore struct {
 	Store    string `json:"store"`    // its name
@@ -253,7 +256,8 @@ func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name s
 	if view.Changed, err = mark(ctx, name, database.Actor()); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %[1]s", name, f.Self())
+	text := fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %[1]s. %[3]s", name, f.Self(),
+		likeApplications)
 	switch {
 	case undo && view.Changed:
 		text = name + " is no longer drained"
