@@ -139,3 +139,37 @@ func TestAFilterThatSelectsEveryLetterMustSaySo(t *testing.T) {
 		}
 	}
 }
+
+// A letter that is tried again waits for an earlier one of its subject that a forwarder settles at the same time.
+func TestALetterIsTriedAgainWhileTheOneBeforeItIsSettled(t *testing.T) {
+	t.Parallel()
+	w, schema := setup(t), pgsql.DefaultSchema
+	w.db.MustExec(`
+		insert into prescient.event_consumer (name, mark, position, token, allocated_until)
+		values ('desk', '0', 0, 1, now() + interval '1 minute');
+		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
+		values ('desk', 'd2', 'test', 'happened', 'd', 1, '422', clock_timestamp())`)
+	forwarder := w.db.MustBegin()
+	defer func() { _ = forwarder.Rollback() }()
+	forwarder.MustExec(pg.EventForwarded.In(schema), "desk", 1, "0", 0, nil, 60, false)
+	forwarder.MustExec("delete from prescient.event_dead where id = 'd1'")
+	ended := make(chan error)
+	go func() {
+		ended <- pgsql.InTx(t.Context(), w.db, func(tx *sqlx.Tx) error {
+			_, err := deadletter.Retry(t.Context(), tx, schema, deadletter.Filter{ID: "d2"})
+			return err
+		})
+	}()
+	pgtest.AwaitWaits(t, w.db, 1)
+	forwarder.MustExec(pg.EventDeadHead.In(schema), "desk", "{d}")
+	if err := forwarder.Commit(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	var tried bool
+	if err := w.db.Get(&tried, "select try_at is not null from prescient.event_dead where id = 'd2'"); err != nil || !tried {
+		t.Errorf("d2 is tried: %t, %v", tried, err)
+	}
+}

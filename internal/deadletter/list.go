@@ -165,10 +165,23 @@ func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
-	if err := pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n); err != nil {
+	err = Lock(ctx, tx, schema, f.Consumer)
+	if err == nil {
+		err = pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
 	return n, nil
+}
+
+// Lock keeps the forwarders of a consumer, or of all if it is empty, from recording until the transaction ends.
+func Lock(ctx context.Context, tx pg.Querier, schema pgsql.Schema, consumer string) error {
+	args := []any{sql.NullString{String: consumer, Valid: consumer != ""}}
+	_, err := pg.Collect(ctx, tx, pg.EventConsumerLock.In(schema), args, func(row *sql.Rows, name *string) error {
+		return row.Scan(name)
+	})
+	return err
 }
 
 // Discard deletes letters, and returns their number. Events that were held back behind them stay in
@@ -177,7 +190,11 @@ func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) 
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
-	if err := pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
+	err = Lock(ctx, tx, schema, f.Consumer)
+	if err == nil {
+		err = pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
 	return n, nil

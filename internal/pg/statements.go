@@ -113,6 +113,7 @@ var (
 	EventDeadHead         = file("event_dead_head")
 	EventDeadNow          = file("event_dead_now")
 	EventDeadRetry        = file("event_dead_retry")
+	EventConsumerLock     = file("event_consumer_lock")
 	EventForwarded        = file("event_forwarded")
 	EventHold             = file("event_hold")
 	EventEnd              = file("event_end")
