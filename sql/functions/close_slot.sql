@@ -30,9 +30,11 @@ begin
         state := 'busy';
         return;
     end if;
-    -- The claims of dead runners on jobs that were paused meanwhile are released.
+    -- The claims of dead runners on jobs that were paused meanwhile are released. Their rows are behind the cursors.
     delete from prescient.slot_claim c where c.slot = at and c.jobs <> '{}';
-    rescan := rescan or found;
+    if found then
+        perform prescient.scan_slot(at);
+    end if;
     if prescient.slot_is_claimable(at) then
         state := 'left';
         return;
