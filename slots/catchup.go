@@ -198,7 +198,7 @@ type search struct {
 	most         int       // slots to find at most
 
 	found       []MissedSlot
-	all, missed int64 // slots in the range, and those of them that were never opened
+	all, missed int64 // slots in the range, and those of them that are gaps of the ledger
 }
 
 // missed finds the slots to repair, and records those without rows in the ledger.

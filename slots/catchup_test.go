@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -527,6 +528,47 @@ func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
 	at, took, err := w.ledger.Took(t.Context(), slot(0))
 	if err != nil || !at.Equal(slot(1)) || took < 20*time.Minute || took > 21*time.Minute {
 		t.Errorf("slot %s took %s: %v", at, took, err)
+	}
+}
+
+// The ledger begins late if the clock was ahead when the tables were made. Its first slots are no gaps.
+func TestEachSlotWithRowsBeforeTheLedgerIsMissed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	w.registry.Register("paused", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	w.run(slot(1))
+	w.db.MustExec(`update prescient.setting set since = $1`, slot(6))
+	for n, job := range map[int]string{2: "paused", 3: "job", 5: "job"} {
+		w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+			values (prescient.ensure_job($1), 'order', $3, $2, $2)`, job, slot(n), strconv.Itoa(n))
+	}
+	w.clock.Set(slot(8).Add(time.Minute))
+	missed := func(n int) slots.MissedSlot { return slots.MissedSlot{Slot: slot(n), State: slots.StateMissed} }
+	trouble := func(n int, job string) ledger.Trouble {
+		return ledger.Trouble{Slot: slot(n), State: slots.StateMissed, Jobs: []ledger.JobCount{{JobExec: job, Waiting: ledger.Count{N: 1}}}}
+	}
+	gaps := []ledger.Trouble{{Slot: slot(6), State: slots.StateMissed}, {Slot: slot(7), State: slots.StateMissed}}
+	wants := func(early ...ledger.Trouble) {
+		t.Helper()
+		s := w.status()
+		if diff := cmp.Diff(append(early, gaps...), s.Trouble); diff != "" || s.MoreMissed != 0 || s.MoreOpen != 0 {
+			t.Errorf("%d missed and %d open more; %s", s.MoreMissed, s.MoreOpen, diff)
+		}
+	}
+	wants(trouble(2, "paused"), trouble(3, "job"), trouble(5, "job"))
+	w.db.MustExec(`update prescient.job set paused_at = now(), paused_by = 'me' where name = 'paused'`)
+	wants(trouble(3, "job"), trouble(5, "job"))
+
+	want := slots.Caught{Empty: 2, Slots: []slots.MissedSlot{missed(2), missed(3), missed(5)}}
+	if diff := cmp.Diff(want, w.catchUp(slots.CatchUp{DryRun: true})); diff != "" {
+		t.Error(diff)
+	}
+	if caught := w.catchUp(slots.CatchUp{}); caught.Empty != 2 || caught.Total.Finished != 2 {
+		t.Errorf("caught: %+v", caught)
+	}
+	if s := w.status(); !s.OK() {
+		t.Errorf("after catch-up: %+v", s.Trouble)
 	}
 }
 

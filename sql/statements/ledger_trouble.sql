@@ -6,8 +6,8 @@
 -- of any number of names. live: the runners at the slot. waited_for: the session whose lock its rows have waited for.
 -- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
 -- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
--- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
--- the ledger, and finds the first slot with rows.
+-- without rows, so sixty days of slots of a second take seconds. A slot before the ledger is missed only if it has
+-- rows of jobs that are not paused.
 -- The answer has the first $3 slots that are open or have rows, and the first $3 that are missed
 -- without rows. more says how many other slots are missed, and more_open how many are open. cut says that there are more
 -- slots with rows, which are not counted.
@@ -20,7 +20,7 @@ with recursive grid as materialized (
     (
         select f.next_check_at
         from prescient.future_job f
-        where f.next_check_at >= (select first from grid) and f.next_check_at <= $2
+        where f.next_check_at >= $1 and f.next_check_at <= $2
         order by f.next_check_at
         limit 1
     )
@@ -41,8 +41,9 @@ with recursive grid as materialized (
         left join lateral (select r.state from prescient.slot_run r where r.slot = past.slot) as r on true
         where past.slot is not null
             and case
-                when r.state is null then past.slot < $2
-                when r.state = 'done' then exists (
+                when r.state is null and past.slot >= $2 then false
+                when r.state is null and past.slot >= (select first from grid) then true
+                when r.state is null or r.state = 'done' then exists (
                     select
                     from prescient.jobs_in_slot(past.slot) as number
                     left join prescient.job j on j.job = number
@@ -103,20 +104,8 @@ with recursive grid as materialized (
     where probe.has_rows is null
         and (select missed from counted) > 0
     limit $3
-), early as materialized (
-    select early.slot, r.state
-    from (
-        select min(f.next_check_at) as slot
-        from prescient.future_job f
-        where f.next_check_at >= $1
-            and f.next_check_at < least((select first from grid), $2)
-    ) as early
-    left join prescient.slot_run r on r.slot = early.slot
-    where early.slot is not null
 ), listed as materialized (
     select slot, state, has_rows from troubled
-    union all
-    select slot, coalesce(state, 'early'), true from early
     union all
     select slot, null, null from empty
 ), most_jobs as materialized (
@@ -152,7 +141,7 @@ with recursive grid as materialized (
 )
 select
     s.slot,
-    coalesce(nullif(s.state, 'early'), 'missed') as state,
+    coalesce(s.state, 'missed') as state,
     coalesce(due.jobs, '{}') as jobs,
     coalesce(due.counts, '{}') as counts,
     coalesce(due.stopped, '{}') as stopped,
@@ -162,12 +151,16 @@ select
         where c.slot = s.slot and c.allocated_until >= clock_timestamp()
     ) as live,
     coalesce((select r.waited_for from prescient.slot_run r where r.slot = s.slot), '') as waited_for,
-    greatest(0, counted.missed - (select count(*) from empty) - (select count(*) from troubled where state is null)) as more,
-    greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open,
+    greatest(0, counted.missed - (select count(*) from empty) - (
+        select count(*) from troubled where state is null and slot >= (select first from grid)
+    )) as more,
+    greatest(0, counted.open - (
+        select count(*) from troubled where state = 'open' and slot >= (select first from grid)
+    )) as more_open,
     (select count(*) from suspect where has_rows) >= $3
         or exists (select from suspect u where u.has_rows and u.slot > (select max(slot) from troubled)) as cut
 from listed s
 cross join counted
 left join due on due.slot = s.slot
-where coalesce(s.state, 'missed') not in ('done', 'early') or due.slot is not null
+where coalesce(s.state, 'missed') <> 'done' or due.slot is not null
 order by s.slot

@@ -1,8 +1,8 @@
 -- Returns the oldest $4 slots from $1 up to but not including $2 that are open or have rows, of paused
 -- jobs only if the slot was never opened. It leaves out slot $3, the current one, if no run has opened
--- it: its run is still to come. With each slot it returns the number of all, and of those that were never opened. It jumps from
--- slot to slot through the slot index. It is thorough, and only for catch-up: while vacuum is held
--- back it walks over dead entries.
+-- it: its run is still to come. With each slot it returns the number of all, and of those that are gaps of the ledger, which
+-- ledger_gaps counts, too. It jumps from slot to slot through the slot index. It is thorough, and only for catch-up: while
+-- vacuum is held back it walks over dead entries.
 -- Called by slots.Runner.find.
 with recursive past (slot) as (
     (
@@ -40,7 +40,9 @@ with recursive past (slot) as (
     from prescient.slot_run r
     where r.state = 'open' and r.slot >= $1 and r.slot < $2
 )
-select t.slot, coalesce(r.state, 'missed') as state, count(*) over () as found, count(*) filter (where r.slot is null) over () as missed
+select
+    t.slot, coalesce(r.state, 'missed') as state, count(*) over () as found,
+    count(*) filter (where r.slot is null and t.slot >= (select since from prescient.setting limit 1)) over () as missed
 from troubled t
 left join prescient.slot_run r on r.slot = t.slot
 where t.slot <> $3 or r.kind <> 'by_hand'
