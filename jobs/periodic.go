@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/tx"
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // PeriodicKey returns the natural key of the row of a function on a crontab, such as for
@@ -247,7 +248,7 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 // may call it concurrently. Of binaries with different crontabs the one that called it last
 // decides.
 func (c *Client) EnqueuePeriodic(_ reserved.Caller, ctx context.Context, db DB, r *Registry) error {
-	find := func(db DB) ([]*Definition, error) { return c.stalePeriodic(ctx, db, r) }
+	find := func(db DB) ([]Request, error) { return c.stalePeriodic(ctx, db, r) }
 	stale, err := find(db)
 	if err == nil && len(stale) > 0 {
 		_, err = c.renewPeriodic(ctx, db, find)
@@ -258,20 +259,20 @@ func (c *Client) EnqueuePeriodic(_ reserved.Caller, ctx context.Context, db DB, 
 	return nil
 }
 
-// RewindPeriodic repairs the rows of periodic functions, of all binaries, that were written while the
-// clock of the database was ahead, and returns their number. Each then waits for the first instant
-// after now. A row whose slot has begun stays.
+// RewindPeriodic repairs the rows of periodic functions, of all binaries, that were enqueued or moved
+// while the clock of the database was ahead, and returns their number. Each then waits for its
+// instant, or for the first instant after now if that is sooner. A row whose slot has begun stays.
 func (c *Client) RewindPeriodic(_ reserved.Caller, ctx context.Context, db DB) (rewound int, err error) {
-	rewound, err = c.renewPeriodic(ctx, db, func(db DB) ([]*Definition, error) { return c.aheadPeriodic(ctx, db) })
+	rewound, err = c.renewPeriodic(ctx, db, func(db DB) ([]Request, error) { return c.aheadPeriodic(ctx, db) })
 	if err != nil {
 		return 0, fmt.Errorf("rewind the periodic functions: %w", err)
 	}
 	return rewound, nil
 }
 
-// renewPeriodic lets the functions that find returns wait for the first instant after now, and returns their number.
+// renewPeriodic puts the rows that find returns in the place of those that wait, and returns their number.
 func (c *Client) renewPeriodic(
-	ctx context.Context, db DB, find func(db DB) ([]*Definition, error),
+	ctx context.Context, db DB, find func(db DB) ([]Request, error),
 ) (renewed int, err error) {
 	err = tx.In(ctx, db, func(db tx.DB) error {
 		if _, err := db.ExecContext(ctx, pg.PeriodicLock.In(c.schema)); err != nil { // until the transaction ends
@@ -281,24 +282,17 @@ func (c *Client) renewPeriodic(
 		if err != nil {
 			return err
 		}
-		renewed, err = c.replacePeriodic(ctx, db, list)
-		return err
+		far := *c
+		far.cfg.Horizon = math.MaxInt64 // a crontab may pause for decades
+		for _, row := range list {
+			if _, err := far.enqueue(ctx, db, row, Replace); err != nil {
+				return err
+			}
+		}
+		renewed = len(list)
+		return nil
 	})
 	return renewed, err
-}
-
-func (c *Client) replacePeriodic(ctx context.Context, db DB, list []*Definition) (replaced int, err error) {
-	far := *c
-	far.cfg.Horizon = math.MaxInt64 // a crontab may pause for decades
-	for _, d := range list {
-		if row, ok := d.awaiting(c.Now()); ok {
-			if _, err := far.enqueue(ctx, db, row, Replace); err != nil {
-				return replaced, err
-			}
-			replaced++
-		}
-	}
-	return replaced, nil
 }
 
 // HasPeriodic reports whether the registry has a periodic function.
@@ -311,9 +305,9 @@ func (r *Registry) HasPeriodic(_ reserved.Caller) bool {
 	return false
 }
 
-// stalePeriodic returns the periodic functions without a row, or with one that has not begun and
-// waits by another crontab.
-func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale []*Definition, err error) {
+// stalePeriodic returns new rows of the periodic functions without a row, or with one that has not begun and waits by
+// another crontab.
+func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale []Request, err error) {
 	if !r.HasPeriodic(reserved.Caller{}) {
 		return nil, nil
 	}
@@ -326,22 +320,29 @@ func (c *Client) stalePeriodic(ctx context.Context, db DB, r *Registry) (stale [
 		rows[row.JobExec] = row
 	}
 	for d := range r.All() {
-		if row, ok := rows[d.Name]; d.Crontab != "" && (!ok || !row.Due && row.Differs(d.Crontab, d.Zone)) {
-			stale = append(stale, d)
+		if row, ok := rows[d.Name]; d.Crontab == "" || ok && (row.Due || !row.Differs(d.Crontab, d.Zone)) {
+			continue
+		}
+		if next, ok := d.awaiting(c.Now()); ok {
+			stale = append(stale, next)
 		}
 	}
 	return stale, nil
 }
 
-// aheadPeriodic returns the periodic functions whose rows were written while the clock was ahead, as the rows describe
-// them.
-func (c *Client) aheadPeriodic(ctx context.Context, db DB) (ahead []*Definition, err error) {
+// aheadPeriodic returns new rows of the periodic functions whose rows were enqueued or moved while the clock was ahead.
+// It leaves out a row of an application, without a crontab.
+func (c *Client) aheadPeriodic(ctx context.Context, db DB) (ahead []Request, err error) {
 	list, err := periodic.Rows(ctx, db, c.schema, c.clock())
 	for _, row := range list {
 		d := &Definition{Name: row.JobExec, Crontab: row.Stamp.Crontab, Zone: row.Stamp.Zone}
-		var wrong error // an application has written the row
-		if d.instants, wrong = periodic.Parse(d.Crontab, d.Zone); wrong == nil && row.Ahead {
-			ahead = append(ahead, d)
+		var unreadable error
+		if d.instants, unreadable = periodic.Parse(d.Crontab, d.Zone); unreadable != nil || !row.Ahead {
+			continue
+		}
+		after := grid.Earlier(c.Now(), row.Stamp.Instant.Add(-time.Second))
+		if next, ok := d.awaiting(after); ok {
+			ahead = append(ahead, next)
 		}
 	}
 	return ahead, err

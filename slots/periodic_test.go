@@ -631,6 +631,40 @@ func TestRewindLetsAFunctionWaitForTheFirstInstantAfterTheClockThatWasAhead(t *t
 	c.want(t, "01-04 10:00", "01-04 11:00")
 }
 
+// An error, or a deferral, has moved the row to a slot of that time. Its instant is still to come, or to be run.
+func TestRewindTakesBackARowThatMovedWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts []jobs.Option
+		err  error
+		want []string // since the clock is right
+	}{
+		"retried":  {nil, errors.New("the printer is on fire"), []string{"01-04 11:00", "01-04 12:00"}},
+		"deferred": {[]jobs.Option{jobs.OnMisfire(jobs.MisfireDefer)}, nil, []string{"01-04 10:00", "01-04 11:00", "01-04 12:00"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit, c := periodic(t, testkit.Start(), "0 * * * *", test.opts...)
+			c.err = test.err
+			kit.Clock.Set(testkit.Start().Add(365 * day))
+			kit.RunDue()
+			c.called, c.err = nil, nil
+			kit.Clock.Set(testkit.Start().Add(65 * time.Minute))
+			if a, err := kit.Ledger.Ahead(t.Context()); err != nil || a.Periodic != 1 {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if n, err := kit.Client.RewindPeriodic(reserved.Caller{}, t.Context(), kit.DB); n != 1 || err != nil {
+				t.Errorf("%d rows were rewound, %v", n, err)
+			}
+			if _, err := kit.Ledger.Rewind(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			kit.RunFor(2 * time.Hour)
+			c.want(t, test.want...)
+		})
+	}
+}
+
 func TestRewindLeavesARowThatItCannotRead(t *testing.T) {
 	t.Parallel()
 	kit, _ := periodic(t, testkit.Start(), "0 * * * *")

@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -42,21 +41,21 @@ func (l rowHistory) stays() (list []stay) {
 	arrived, moves := l.enqueuedAt, 0
 	known := true // whether it is known when it came into its slot
 	for line := range strings.Lines(l.journal) {
-		e, ok := parseEntry(line)
+		e, ok := journal.ParseMove(line)
 		if !ok {
 			continue
 		}
-		if moves == 0 && !e.slot.Equal(l.firstSlot) { // the beginning of a long timeline is cut off
+		if moves == 0 && !e.Slot.Equal(l.firstSlot) { // the beginning of a long timeline is cut off
 			known = false
 		}
-		v := stay{slot: e.slot, arrived: arrived, exact: moves > 0 || l.exact}
-		if e.taken {
-			v.left = e.at
+		v := stay{slot: e.Slot, arrived: arrived, exact: moves > 0 || l.exact}
+		if e.Taken {
+			v.left = e.At
 		}
-		if known && !e.returned {
+		if known && !e.Returned {
 			list = append(list, v)
 		}
-		arrived, known = e.at, true
+		arrived, known = e.At, true
 		moves++
 	}
 	if l.finishedAt.IsZero() || moves == 0 && !l.slot.Equal(l.firstSlot) {
@@ -67,54 +66,6 @@ func (l rowHistory) stays() (list []stay) {
 		v.left = l.finishedAt
 	}
 	return append(list, v)
-}
-
-// entry is an entry of a timeline that records a move; see prescient.journal_entry.
-type entry struct {
-	slot     time.Time // the slot it left
-	at       time.Time // when it left
-	taken    bool      // it was not checked there
-	returned bool      // it came back from history: it was in no slot
-}
-
-func parseEntry(line string) (e entry, moved bool) {
-	if strings.HasPrefix(line, "{") {
-		var change struct {
-			What string `json:"what"`
-			At   int64  `json:"at"`
-			Slot int64  `json:"slot"`
-		}
-		if json.Unmarshal([]byte(line), &change) != nil {
-			return e, false
-		}
-		switch change.What {
-		case "rescheduled", "pushed_back", "width", "retried":
-		default:
-			return e, false
-		}
-		return entry{
-			time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true,
-			change.What == "retried",
-		}, true
-	}
-	if c, ok := journal.Parse(line); ok {
-		return entry{slot: c.Slot, at: c.Slot.Add(c.Lateness)}, true
-	}
-	var parts []json.RawMessage
-	var what string
-	var slot, late, at int64
-	if json.Unmarshal([]byte(line), &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &what) != nil ||
-		json.Unmarshal(parts[1], &slot) != nil {
-		return e, false
-	}
-	e.slot = time.Unix(slot, 0).UTC()
-	if len(parts) > 3 && json.Unmarshal(parts[3], &late) == nil {
-		e.at = e.slot.Add(time.Duration(late) * time.Millisecond)
-	}
-	if e.taken = what == "deferred"; e.taken && len(parts) > 6 && json.Unmarshal(parts[6], &at) == nil {
-		e.at = time.UnixMilli(at).UTC()
-	}
-	return e, !e.at.IsZero()
 }
 
 // stage counts stays at some lead before their slot. It counts those that were run, those of them

@@ -6,6 +6,7 @@ package journal
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/bits"
 	"strings"
@@ -45,6 +46,57 @@ func Parse(line string) (c Check, ok bool) {
 		Lateness: time.Duration(unpack(binary.BigEndian.Uint16(b[5:]))) * time.Millisecond,
 		Duration: time.Duration(unpack(binary.BigEndian.Uint16(b[7:]))) * time.Microsecond,
 	}, true
+}
+
+// Move is what an entry of a journal tells of a move of the row; see prescient.journal_entry.
+type Move struct {
+	Slot     time.Time // the slot it left
+	At       time.Time // when it left
+	Taken    bool      // it was not checked there
+	Returned bool      // it came back from history: it was in no slot
+}
+
+// ParseMove reads a line of a journal, in the short form or as JSON. It returns false if the line tells of no move.
+func ParseMove(line string) (m Move, ok bool) {
+	if strings.HasPrefix(line, "{") {
+		return parseChange(line)
+	}
+	if c, ok := Parse(line); ok {
+		return Move{Slot: c.Slot, At: c.Slot.Add(c.Lateness)}, true
+	}
+	var parts []json.RawMessage
+	var what string
+	var slot, late, at int64
+	if json.Unmarshal([]byte(line), &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &what) != nil ||
+		json.Unmarshal(parts[1], &slot) != nil {
+		return m, false
+	}
+	m.Slot = time.Unix(slot, 0).UTC()
+	if len(parts) > 3 && json.Unmarshal(parts[3], &late) == nil {
+		m.At = m.Slot.Add(time.Duration(late) * time.Millisecond)
+	}
+	if m.Taken = what == "deferred"; m.Taken && len(parts) > 6 && json.Unmarshal(parts[6], &at) == nil {
+		m.At = time.UnixMilli(at).UTC()
+	}
+	return m, !m.At.IsZero()
+}
+
+// parseChange reads a change by a caller.
+func parseChange(line string) (m Move, ok bool) {
+	var change struct {
+		What string `json:"what"`
+		At   int64  `json:"at"`
+		Slot int64  `json:"slot"`
+	}
+	if json.Unmarshal([]byte(line), &change) != nil {
+		return m, false
+	}
+	switch change.What {
+	case "rescheduled", "pushed_back", "width", "retried":
+	default:
+		return m, false
+	}
+	return Move{time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true, change.What == "retried"}, true
 }
 
 // digits is how many bits of a number are kept. The four bits before them say how many are left

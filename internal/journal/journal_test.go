@@ -33,6 +33,29 @@ func near(got, want time.Duration) bool {
 	return got <= want && float64(want-got) <= float64(want)/2048
 }
 
+func TestAMoveIsReadFromEachFormOfALine(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)
+	second := slot.Add(time.Second)
+	short, _ := Check{Slot: slot, Runner: 1, Lateness: time.Second}.Short()
+	for line, want := range map[string]Move{
+		short:                                   {Slot: slot, At: second},
+		`["retry",1795353300,"a",1000,20,"no"]`: {Slot: slot, At: second},
+		`["deferred",1795353300,"a",null,null,null,1795353301000]`:    {Slot: slot, At: second, Taken: true},
+		`{"what":"rescheduled","at":1795353301000,"slot":1795353300}`: {Slot: slot, At: second, Taken: true},
+		`{"what":"retried","at":1795353301000,"slot":1795353300}`:     {Slot: slot, At: second, Taken: true, Returned: true},
+	} {
+		if m, ok := ParseMove(line); !ok || m != want {
+			t.Errorf("%s is read as %v, %v", line, m, ok)
+		}
+	}
+	for _, line := range []string{"", "[]", `{"what":"recorded","at":1,"slot":1}`, `["deferred",1795353300,"a"]`} {
+		if m, ok := ParseMove(line); ok {
+			t.Errorf("%s is read as %v", line, m)
+		}
+	}
+}
+
 func TestWhatDoesNotFitHasNoShortForm(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
@@ -69,7 +70,7 @@ func Instants(payload json.RawMessage) []time.Time {
 type Row struct {
 	JobExec string
 	Due     bool // the slot has begun
-	Ahead   bool // the slot has not begun, and the row was written while the clock was ahead
+	Ahead   bool // the slot has not begun, and the row was enqueued or moved while the clock was ahead
 	Stamp   Stamp
 }
 
@@ -84,11 +85,18 @@ func Rows(ctx context.Context, db tx.DB, schema pg.Schema, clock any) ([]Row, er
 	return tx.Collect(ctx, db, pg.PeriodicRows.In(schema), []any{Entity, clock}, Scan)
 }
 
+// step is by how much a clock may step back, as servers do when they synchronize. Then no row is ahead.
+const step = time.Minute
+
 // Scan reads a row of pg.PeriodicRows.
 func Scan(row *sql.Rows, r *Row) error {
+	var now, slot, enqueued time.Time
+	var last string
 	var payload []byte
-	err := row.Scan(&r.JobExec, &r.Due, &r.Ahead, &payload)
-	r.Ahead = r.Ahead && !r.Due
+	err := row.Scan(&r.JobExec, &now, &slot, &enqueued, &last, &payload)
+	moved, _ := journal.ParseMove(last)
+	r.Due = !slot.After(now)
+	r.Ahead = !r.Due && (enqueued.Sub(now) > step || moved.At.Sub(now) > step)
 	r.Stamp = Read(payload)
 	return err
 }

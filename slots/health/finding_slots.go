@@ -80,7 +80,7 @@ func AheadText(a ledger.Ahead) string {
 	}
 	if a.Periodic > 0 {
 		parts = append(parts, spoken.Count(a.Periodic, "row of a periodic function was", "rows of periodic functions were")+
-			" written then: the functions are silent until the instants of these rows")
+			" written then: the functions are silent until the slots of these rows")
 	}
 	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }

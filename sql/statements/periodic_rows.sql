@@ -1,12 +1,13 @@
--- Returns the rows of periodic functions, which have the entity name $1: whether each is due, and
--- whether it was written while the clock was ahead, by more than a minute. $2: a replayed clock, or
--- null.
+-- Returns the rows of periodic functions, which have the entity name $1, with the clock and the last
+-- line of the journal of each. $2: a replayed clock, or null.
 -- Called by internal/periodic.Rows.
 -- Called by slots/ledger.Ledger.Ahead.
 select
     j.name,
-    f.next_check_at <= coalesce($2::timestamptz, clock_timestamp()) as due,
-    f.enqueued_at - coalesce($2::timestamptz, clock_timestamp()) > interval '1 minute' as ahead,
+    coalesce($2::timestamptz, clock_timestamp()) as now,
+    f.next_check_at,
+    f.enqueued_at,
+    coalesce(split_part(f.journal, chr(10), -1), '') as last,
     f.payload
 from prescient.future_job f
 join prescient.job j on j.job = f.job

@@ -23,8 +23,8 @@ func newCmdRewind(f *factory.Factory) *cobra.Command {
 The ledger forgets the slots that lie beyond the clock. Otherwise runs find them done when they begin. It keeps a slot
 that a runner works on. A ledger that begins beyond the clock begins with the current slot. Schedules that were
 published or changed then go on with the first instant after now, as by "schedules resume". Events that they published
-ahead of their instants are published again, with the same ids. Periodic functions whose rows were written then wait
-for the first instant after now, too. They are called again for the instants that they were called for too early.`,
+ahead of their instants are published again, with the same ids. Periodic functions whose rows were written or moved then
+wait for the first instant after now, too. They are called again for the instants that they were called for too early.`,
 		Example: `  prescient slots rewind`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return rewind(c.Context(), f) },
