@@ -149,7 +149,8 @@ func (c *Client) Schema() pgsql.Schema { return c.schema }
 func (c *Client) Grid() grid.Grid { return c.setting.Grid }
 
 // Now returns the present by the clock that slots are compared with: Config.Now, or the database's clock. NewClient
-// reads the database's clock once, and Now adds the time since then, so a later step of that clock needs a new client.
+// reads the database's clock once, and Now adds the time since then. So make a new client after that clock was set, or
+// after this machine was suspended: the time of a suspension does not count, and Now would be early by it.
 func (c *Client) Now() time.Time {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()

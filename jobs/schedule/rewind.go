@@ -18,21 +18,27 @@ const rewindPage = 1000
 // schedule alone that never fires again.
 func (s *Store) Rewind(ctx context.Context, db jobs.DB) (rewound int, err error) {
 	for after, full := "", true; full && err == nil; {
+		var ids []string
+		var n int
 		err = inTx(ctx, db, func(tx jobs.DB) error {
+			ids, n = nil, 0 // the transaction may be repeated
 			now, err := s.now(ctx, tx)
 			if err != nil {
 				return err
 			}
-			ids, err := collect(ctx, s, tx, pg.ScheduleAhead, []any{now, after, rewindPage}, text)
+			ids, err = collect(ctx, s, tx, pg.ScheduleAhead, []any{now, after, rewindPage}, text)
 			if err != nil || len(ids) == 0 {
-				full = false
 				return err
 			}
-			after, full = ids[len(ids)-1], len(ids) == rewindPage
-			n, err := s.rewind(ctx, tx, ids)
-			rewound += n
+			n, err = s.rewind(ctx, tx, ids)
 			return err
 		})
+		if full = len(ids) == rewindPage; err == nil {
+			rewound += n
+		}
+		if full {
+			after = ids[rewindPage-1]
+		}
 	}
 	if err != nil {
 		return rewound, fmt.Errorf("rewind schedules: %w", err)

@@ -151,6 +151,30 @@ func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
 	}
 }
 
+func TestARewindThatTheServerInterruptsIsRepeated(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	w := setup(t)
+	w.create(every("a"))
+	w.db.MustExecContext(t.Context(), `
+		update prescient.schedule set updated_at = '2040-01-01';
+		create sequence tries;
+		create function deadlock_once() returns trigger language plpgsql as $$
+		begin
+			if nextval('tries') = 1 then
+				raise exception 'interrupted' using errcode = 'deadlock_detected';
+			end if;
+			return new;
+		end $$;
+		create trigger deadlock_once before update on prescient.schedule for each row execute function deadlock_once()`)
+	if n, err := w.store.Rewind(t.Context(), w.db); err != nil || n != 1 {
+		t.Errorf("%d rewound, %v", n, err)
+	}
+	if n := w.count(`select count(*) from prescient.schedule where updated_at = '2040-01-01'`); n != 0 {
+		t.Error("the schedule was not rewound")
+	}
+}
+
 func TestManyAreCreatedAsAStream(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
