@@ -284,11 +284,12 @@ func TestALaterSourceWins(t *testing.T) {
 	}
 }
 
-func TestAnEmptyVariableIsUnsetAndAnEmptyFlagIsGiven(t *testing.T) {
+func TestAnEmptyVariableIsUnsetAndAnEmptyFlagIsRefused(t *testing.T) {
 	path := writeFile(t, isolate(t), "set.yaml", "database: {url: postgres://db/orders}")
 	t.Setenv("PRESCIENT_DATABASE_URL", "")
 	diff(t, NewURL("postgres://db/orders"), mustLoad(t, "--config", path).Config.Database.URL)
-	diff(t, URL{}, mustLoad(t, "--config", path, "--database-url=").Config.Database.URL)
+	_, err := load(parse(t, "--config", path, "--database-url="), nil)
+	contains(t, err, "flag --database-url is empty: give a value, or leave the flag out")
 }
 
 func TestAStrayVariableOfASectionsNameHidesNothing(t *testing.T) {

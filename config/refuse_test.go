@@ -222,7 +222,7 @@ func TestNoFlagTakesAPassword(t *testing.T) {
 			}
 		})
 	}
-	for _, url := range []string{"", "postgres://app@db/orders", "host=db passfile=/run/pgpass", "service=orders"} {
+	for _, url := range []string{"postgres://app@db/orders", "host=db passfile=/run/pgpass", "service=orders"} {
 		isolate(t)
 		diff(t, NewURL(url), mustLoad(t, "--database-url", url).Config.Database.URL)
 	}

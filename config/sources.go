@@ -21,9 +21,11 @@ type sources struct {
 func open(flags map[string]*pflag.Flag, places []string) (sources, []error) {
 	from := sources{Viper: viper.New(), flags: flags}
 	var problems []error
-	// That of a shell variable without a value would choose another file.
-	if flag := flags["config"]; flag != nil && flag.Value.String() == "" {
-		problems = append(problems, errors.New("flag --config is empty: give a value, or leave the flag out"))
+	// That of a shell variable without a value would choose another file, or the private PostgreSQL.
+	for _, key := range []string{"config", "database.url"} {
+		if flag := flags[key]; flag != nil && flag.Value.String() == "" {
+			problems = append(problems, fmt.Errorf("flag --%s is empty: give a value, or leave the flag out", flag.Name))
+		}
 	}
 	path, by, skipped := findFile(flags["config"], places)
 	from.skipped = skipped
