@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,16 +144,31 @@ func Address(ctx context.Context, f *factory.Factory) (string, error) {
 	if err := f.Store().Err; err != nil {
 		return "", err
 	}
-	if skipped := f.Loaded().Skipped; f.Config().Database.URL.Reveal() == "" && len(skipped) > 0 {
-		return "", exit.Usagef("no database.url is set, and configuration file %s, which may have it, was skipped: %s. "+
-			"If its content is right, run: %s", skipped[0].File, skipped[0].Why, skipped[0].Do)
+	if f.Config().Database.URL.Reveal() == "" {
+		if err := refuseDefault(f); err != nil {
+			return "", err
+		}
 	}
-	if f.Config().Database.URL.Reveal() == "" && !output.IsTerminal(os.Stdin) && !output.IsTerminal(os.Stderr) {
-		return "", exit.Usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
+	return ReplayURL(ctx, f)
+}
+
+// refuseDefault returns an error if a command without a database.url was meant for another database than the private
+// PostgreSQL.
+func refuseDefault(f *factory.Factory) error {
+	apart := func(s config.Store) bool { return s.URL.Reveal() != "" }
+	switch skipped := f.Loaded().Skipped; {
+	case len(skipped) > 0:
+		return exit.Usagef("no database.url is set, and configuration file %s, which may have it, was skipped: %s. "+
+			"If its content is right, run: %s", skipped[0].File, skipped[0].Why, skipped[0].Do)
+	case f.Store().Name == "" && slices.ContainsFunc(f.Config().Stores, apart):
+		return exit.Usagef("--schema %s: no database.url is set, and stores of the settings have a url of their own: "+
+			"name one of them with --store, or the database with --database-url", f.Schema())
+	case !output.IsTerminal(os.Stdin) && !output.IsTerminal(os.Stderr):
+		return exit.Usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
 			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
 			"%q is the private PostgreSQL", config.Embedded)
 	}
-	return ReplayURL(ctx, f)
+	return nil
 }
 
 // ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
