@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,6 +54,69 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 	}
 	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeCancelled: 1, jobs.OutcomeReplaced: 1}, w.outcomes()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// observed counts the rows that an observer is told of, by job and outcome.
+type observed struct {
+	mu   sync.Mutex
+	rows map[string]int64
+}
+
+func (o *observed) Recorded(list []slots.Recorded) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range list {
+		o.rows[r.JobExec+" "+string(r.Outcome)] += r.Rows
+	}
+}
+
+func (*observed) Ran(slots.Result, error) {}
+
+// No such row is in history as failed, and none is tried again.
+func TestAFailedCheckWhoseRowItsOwnerCancelsIsNotToldAsFailed(t *testing.T) {
+	t.Parallel()
+	for name, rows := range map[string]int{"recorded one by one": 1, "recorded together": 12} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			fails := func(cancel func(n int) bool) jobs.Handler[jobs.FutureJob] {
+				return jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+					if n, _ := strconv.Atoi(job.EntityKey); cancel(n) {
+						if _, err := w.client.Cancel(ctx, jobs.OwnTx(w.db), job.Key()); err != nil {
+							return nil, err
+						}
+					}
+					return nil, errors.New("no such carrier")
+				})
+			}
+			w.registry.Register("all", fails(func(int) bool { return true }), jobs.Retry(0))
+			w.registry.Register("again", fails(func(int) bool { return true }), jobs.Retry(3))
+			w.enqueue("all", slot(1), rows)
+			w.enqueue("again", slot(1), rows)
+			told, log := observed{rows: map[string]int64{}}, &strings.Builder{}
+			watch := func(c *slots.Config) {
+				c.Observer = &told
+				c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			}
+			if r := w.run(slot(1), watch); r.Failed != 0 || r.Yielded != 2*int64(rows) || len(r.Failures) > 0 {
+				t.Errorf("%+v", r)
+			}
+			if len(told.rows) > 0 || log.Len() > 0 {
+				t.Errorf("told: %v, %s", told.rows, log)
+			}
+
+			w.registry.Register("half", fails(func(n int) bool { return n%2 == 0 }), jobs.Retry(0))
+			w.enqueue("half", slot(2), 2*rows)
+			r := w.run(slot(2), watch)
+			want := []slots.Failure{{JobExec: "half", Failed: int64(rows), GaveUp: int64(rows), Error: "no such carrier"}}
+			if diff := cmp.Diff(want, r.Failures); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(map[string]int64{"half failed": int64(rows)}, told.rows); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -65,7 +65,8 @@ func (r *report) soFar() Result {
 }
 
 // count adds a record to the result.
-func (r *report) count(n row.Tally, recorded []row.Outcome) {
+func (r *report) count(n row.Tally, outcomes []row.Outcome) {
+	recorded := n.Of(outcomes)
 	r.observe(recorded)
 	r.add(n, recorded)
 	if r.cfg.Progress == nil || n.Checked() == 0 {

@@ -193,7 +193,7 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 // Observer receives what runs have done, for metrics. Several goroutines call it concurrently, and the run waits for
 // it. A panic in it is logged.
 type Observer interface {
-	// Recorded is called after every record with the outcomes of its rows, also of rows that their owner cancelled or
+	// Recorded is called after every record with the outcomes of its rows, but for rows that their owner cancelled or
 	// moved during their check. The observer may keep the list.
 	Recorded(list []Recorded)
 	// Ran is called after every run of a slot, also those of catch-up, with its result. A daemon also calls it, with

@@ -48,8 +48,8 @@ type Options struct {
 	Writing *Writing            // shared with the other runs of a catch-up
 	Moment  func() guard.Moment // returns the current moment, by which rows are judged
 
-	// Count is called with what was recorded, and with the outcomes.
-	Count func(n row.Tally, recorded []row.Outcome)
+	// Count is called with what was recorded, and with the outcomes, also those of rows that yielded.
+	Count func(n row.Tally, outcomes []row.Outcome)
 	// CountRefused is called for each row that is left in its slot, because the database records no error
 	// for it either.
 	CountRefused func(why error)

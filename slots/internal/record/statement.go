@@ -245,7 +245,7 @@ func (w *Writer) finishRows(m *pg.Message, token int64, batch []row.Outcome, n *
 	if w.Session.Server.Citus {
 		finish = pg.RowsFinishApart
 	}
-	m.Add(finish.In(w.Session.Server.Schema), args, counts(n))
+	m.Add(finish.In(w.Session.Server.Schema), args, countsEnds(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.
@@ -306,6 +306,17 @@ func counts(n *row.Tally) func(row *sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var t row.Tally
 		err := rows.Scan(&t.Finished, &t.Rescheduled, &t.Failed)
+		n.Plus(t)
+		return err
+	}
+}
+
+// countsEnds reads what a statement that ends rows did: its failed rows gave up.
+func countsEnds(n *row.Tally) func(row *sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var t row.Tally
+		err := counts(&t)(rows)
+		t.GaveUp = t.Failed
 		n.Plus(t)
 		return err
 	}

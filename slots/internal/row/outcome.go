@@ -49,15 +49,18 @@ func IDs(outcomes []Outcome) []int64 {
 func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 
 // IsFailure reports whether an outcome counts as failed. A later check may still succeed.
-func (o *Outcome) IsFailure() bool {
-	return o.Verdict.Outcome == jobs.OutcomeFailed || o.Verdict.Move == guard.MoveRetry
-}
+func (o *Outcome) IsFailure() bool { return o.gaveUp() || o.Verdict.Move == guard.MoveRetry }
+
+func (o *Outcome) gaveUp() bool { return o.Verdict.Outcome == jobs.OutcomeFailed }
 
 // Expected returns the tally of outcomes if all their rows are still in the slot.
 func Expected(outcomes []Outcome) Tally {
 	var n Tally
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
+		case o.gaveUp():
+			n.Failed++
+			n.GaveUp++
 		case o.IsFailure():
 			n.Failed++
 		case o.Verdict.Outcome != "":
@@ -72,6 +75,32 @@ func Expected(outcomes []Outcome) Tally {
 // Tally counts what was recorded.
 type Tally struct {
 	Finished, Rescheduled, Failed, Yielded int64
+	GaveUp                                 int64 // of Failed: rows that have ended
+}
+
+// Of returns those of outcomes that were recorded: not those of rows that their owner has cancelled or moved. A tally
+// tells how many of each kind were recorded, but not which: the first ones stand for them.
+func (t Tally) Of(outcomes []Outcome) (recorded []Outcome) {
+	if t.Checked() >= int64(len(outcomes)) {
+		return outcomes
+	}
+	retried := t.Failed - t.GaveUp
+	for i := range outcomes {
+		o, left := &outcomes[i], &t.Rescheduled
+		switch {
+		case o.gaveUp():
+			left = &t.GaveUp
+		case o.IsFailure():
+			left = &retried
+		case o.Verdict.Outcome != "":
+			left = &t.Finished
+		}
+		if *left > 0 {
+			*left--
+			recorded = append(recorded, *o)
+		}
+	}
+	return recorded
 }
 
 // Checked returns how many outcomes were recorded.
@@ -83,6 +112,7 @@ func (t *Tally) Plus(u Tally) {
 	t.Rescheduled += u.Rescheduled
 	t.Failed += u.Failed
 	t.Yielded += u.Yielded
+	t.GaveUp += u.GaveUp
 }
 
 // Sent is a record that was sent. Without a reply, the server may still carry it out.
