@@ -201,6 +201,10 @@ func TestEveryCommandThatNeedsYesAsksInOneWay(t *testing.T) {
 	if err := os.WriteFile(file, []byte(ruleOfOrders), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	settings := filepath.Join(t.TempDir(), "stores.yaml")
+	if err := os.WriteFile(settings, []byte("stores: [{name: shop}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	db.MustExec(`create table public.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
 	for _, line := range []string{"migrate up", "jobs add ok order 1 --in 1h", "rules apply -f " + file, "events ack billing 0-0"} {
 		if code, out, log := run(line); code != Done {
@@ -217,6 +221,7 @@ func TestEveryCommandThatNeedsYesAsksInOneWay(t *testing.T) {
 	lines := map[string]string{
 		"jobs cancel": "--job ok", "events discard": "--all", "events forget": "billing", "rules remove": "late",
 		"alerts ack": "--all --because why", "migrate down": "", "migrate roles": "",
+		"stores add": "shop --roles --config " + settings,
 	}
 	says := regexp.MustCompile(`^([A-Z][a-z]+s [^\n]*[^.\n]\n)([A-Z][^\n]*\.\n)*$`)
 	asks := regexp.MustCompile(`(^|\n)[^\n]*nothing was done\. To do (this:|exactly this: --until \S+) --yes\n$`)

@@ -2,25 +2,19 @@ package migratecmd
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/reserved"
-	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -86,7 +80,10 @@ func printRoles(f *factory.Factory) error {
 func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	db, err := database.Connect(ctx, f)
 	if err == nil {
-		err = makeRoles(ctx, f, db, yes)
+		err = perform.AskForRoles(ctx, f, db, "migrate roles", yes)
+	}
+	if err == nil {
+		err = pgsql.MakeRoles(ctx, db, f.Schema())
 	}
 	if err != nil {
 		return err
@@ -103,42 +100,4 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row {
 		return table.Row{v.Role, v.May}
 	})
-}
-
-// makeRoles makes the roles. If a role loses the schema by that, it says on stderr what it loses, and makes them only
-// with --yes.
-func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) error {
-	losing, err := pg.RolesLosing(ctx, db, f.Schema())
-	if err != nil {
-		return err
-	}
-	if len(losing) > 0 {
-		if _, err := fmt.Fprintln(f.Err(), plain.Text(losses(f.Schema(), losing))); err != nil {
-			return err
-		}
-		if !yes {
-			return perform.Ask(f, action.Plan{
-				What: "migrate roles", Target: "schema " + f.Schema().String(),
-				Text: fmt.Sprintf("Makes the roles of schema %s, and takes its tables from %s", f.Schema(),
-					spoken.List(losing)),
-				Warnings: []string{"Grant in the same minute."},
-			})
-		}
-	}
-	return pgsql.MakeRoles(ctx, db, f.Schema())
-}
-
-// losses says what roles lose when the owner role gets the schema, and the grants that give it back.
-func losses(schema pgsql.Schema, losing []string) string {
-	lines := []string{fmt.Sprintf("%s the tables of schema %s, and may do nothing with them once %s owns them: "+
-		"its runs and commands fail until it is a member of a role. Grant one of these:",
-		spoken.List(losing)+spoken.Noun(len(losing), " owns", " own"), schema, pg.Owner.In(schema))}
-	for _, name := range losing {
-		to := " to " + pq.QuoteIdentifier(name) + ";  -- "
-		lines = append(lines,
-			"    grant "+pg.Runner.In(schema)+to+"if it runs slots: cron, a CronJob, a daemon",
-			"    grant "+pg.Operator.In(schema)+to+"if it also pauses, retries and applies rules",
-			"    grant "+pg.Owner.In(schema)+to+"if it migrates; it then keeps all that it has")
-	}
-	return strings.Join(lines, "\n")
 }
