@@ -2,7 +2,6 @@ package slots
 
 import (
 	"cmp"
-	"sync"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -16,7 +15,6 @@ type beside struct {
 	bounds  *lane.Bounds
 	writing *record.Writing
 	turn    chan struct{} // see claim.Session
-	telling sync.Mutex    // held while Progress is called
 }
 
 func newBeside(c *Config) *beside {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -66,7 +67,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger receives warnings. Default: slog.Default().
 	Logger *slog.Logger
-	// Progress is called after every batch, never concurrently. A panic in it is logged. Optional.
+	// Progress is called after every batch, and never concurrently by one Runner or one daemon. A panic in it is logged.
+	// Optional.
 	Progress func(Progress)
 	// Observer receives what was recorded, for metrics; see package slots/metrics. Optional.
 	Observer Observer
@@ -116,6 +118,7 @@ type Runner struct {
 	server  db.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
+	telling *sync.Mutex                // held while Progress is called
 }
 
 // isPgxAdapter reports whether a pool is one of pgx's own adapter for database/sql. A run would never end a slot whose
@@ -197,7 +200,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, setting: setting, server: db.Server{
+	r := &Runner{cfg: cfg, setting: setting, telling: new(sync.Mutex), server: db.Server{
 		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
 	}}

@@ -91,7 +91,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
 	panics, known := unit.NewPanics(r.cfg.Logger), new(row.Jobs)
 	n.report = &report{
-		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, known: known, telling: &sel.telling,
+		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, known: known, telling: r.telling,
 		result: Result{Slot: slot, Kind: sel.kind}, unknown: map[string]bool{},
 	}
 	n.session = &claim.Session{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
@@ -101,9 +102,23 @@ func newDaemon(cfg Config) (*daemon, error) {
 		cfg.AfterRun = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
+	cfg.Runner.Progress = oneByOne(cfg.Runner.Progress)
 	d := &daemon{
 		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pg.ReplyTimeout, state: newState(),
 		catchUpConnections: make(chan struct{}, max(1, cfg.connections())),
 	}
 	return d, nil
+}
+
+// oneByOne returns a function that calls tell, and never concurrently: each run of a daemon has a runner of its own.
+func oneByOne(tell func(slots.Progress)) func(slots.Progress) {
+	if tell == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(p slots.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(p)
+	}
 }

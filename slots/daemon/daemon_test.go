@@ -81,6 +81,39 @@ func TestADaemonRunsTheCurrentSlotFirstAndCatchesUpOnEarlierOnes(t *testing.T) {
 	}
 }
 
+// A run of the current slot and a catch-up go on at the same time, each with a runner of its own.
+func TestADaemonNeverTellsProgressConcurrently(t *testing.T) {
+	t.Parallel()
+	w := setup(t, day)
+	w.record("job")
+	w.due(w.slot(0), "job", 1)
+	w.due(w.slot(-1), "job", 1)
+	if err := w.ledger.Begin(t.Context(), w.slot(-1)); err != nil {
+		t.Fatal(err)
+	}
+	var going, calls atomic.Int64
+	together := make(chan struct{})
+	w.start(func(c *Config) {
+		c.Runner.Progress = func(slots.Progress) {
+			if going.Add(1) > 1 {
+				close(together)
+			}
+			select {
+			case <-together:
+			case <-time.After(200 * time.Millisecond):
+			}
+			going.Add(-1)
+			calls.Add(1)
+		}
+	})
+	eventually(t, "both slots to be told", func() bool { return calls.Load() == 2 })
+	select {
+	case <-together:
+		t.Error("two calls at once")
+	default:
+	}
+}
+
 func TestADaemonCatchesUpOnStragglers(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
