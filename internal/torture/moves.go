@@ -125,12 +125,15 @@ func (m *mutator) inStore(ctx context.Context, random *rand.Rand, s *story, what
 	m.mu.Unlock()
 }
 
-// moves moves rows to and fro between the stores, until so many moves were killed. A move is started
+// moves moves all rows to and fro between the stores, until so many moves were killed. A move is started
 // again until it ends.
 func (t *torture) moves(ctx context.Context, random *rand.Rand) error {
 	from, to := twoStores[0], twoStores[1]
 	names := slices.Sorted(maps.Keys(movePoints))
 	failed := 0
+	if err := t.drain(ctx, from, to); err != nil {
+		return err
+	}
 	for killed := 0; ctx.Err() == nil; {
 		point, how := "", strike("")
 		var after time.Duration
@@ -149,6 +152,9 @@ func (t *torture) moves(ctx context.Context, random *rand.Rand) error {
 			if from, to, failed = to, from, 0; killed >= t.moved {
 				return nil
 			}
+			if err := t.drain(ctx, from, to); err != nil {
+				return err
+			}
 		case exit != nil && exit.Sys().(syscall.WaitStatus).Signaled():
 			killed++
 			t.count("moves killed", 1)
@@ -164,6 +170,15 @@ func (t *torture) moves(ctx context.Context, random *rand.Rand) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// drain makes all rows move from one store to the other. Of a store that is not being drained only those move that
+// belong to the other one.
+func (t *torture) drain(ctx context.Context, from, to string) error {
+	if err := t.prescient(ctx, "stores", "drain", to, "--undo"); err != nil {
+		return err
+	}
+	return t.prescient(ctx, "stores", "drain", from)
 }
 
 // move runs one process. It is killed at a point, or after a while; never, if neither is given.
