@@ -13,7 +13,8 @@ import (
 // returned, or its own results and error. It is called concurrently.
 //
 // The function does not see what a middleware changes in the rows of a call. The error of next
-// belongs to every row; a Result.Err belongs to one row of a batch.
+// belongs to every row; a Result.Err belongs to its row. A function of one row may return either: look
+// at both.
 //
 // A middleware that returns an error without a call of next has failed all rows. Panics and
 // runtime.Goexit pass through it to the runner, which makes them the error of the rows, so a
