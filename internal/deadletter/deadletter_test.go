@@ -148,10 +148,13 @@ func TestALetterIsTriedAgainWhileTheOneBeforeItIsSettled(t *testing.T) {
 		insert into prescient.event_consumer (name, mark, position, token, allocated_until)
 		values ('desk', '0', 0, 1, now() + interval '1 minute');
 		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
-		values ('desk', 'd2', 'test', 'happened', 'd', 1, '422', clock_timestamp())`)
+		values ('desk', 'd2', 'test', 'happened', 'd', 1, '422', clock_timestamp()), ('other', 'o1', 'test', 'happened', 'o', 1, '422', clock_timestamp())`)
 	forwarder := w.db.MustBegin()
 	defer func() { _ = forwarder.Rollback() }()
 	forwarder.MustExec(pg.EventForwarded.In(schema), "desk", 1, "0", 0, nil, 60, false)
+	if _, err := deadletter.Retry(t.Context(), w.db, schema, deadletter.Filter{Subject: "o"}); err != nil { // waits for no other destination
+		t.Error(err)
+	}
 	forwarder.MustExec("delete from prescient.event_dead where id = 'd1'")
 	ended := make(chan error)
 	go func() {

@@ -165,7 +165,7 @@ func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
-	err = Lock(ctx, tx, schema, f.Consumer)
+	err = lock(ctx, tx, schema, f)
 	if err == nil {
 		err = pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n)
 	}
@@ -175,10 +175,9 @@ func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n
 	return n, nil
 }
 
-// Lock keeps the forwarders of a consumer, or of all if it is empty, from recording until the transaction ends.
-func Lock(ctx context.Context, tx pg.Querier, schema pgsql.Schema, consumer string) error {
-	args := []any{sql.NullString{String: consumer, Valid: consumer != ""}}
-	_, err := pg.Collect(ctx, tx, pg.EventConsumerLock.In(schema), args, func(row *sql.Rows, name *string) error {
+// lock keeps the forwarders that have refused letters of a filter from recording until the transaction ends.
+func lock(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) error {
+	_, err := pg.Collect(ctx, tx, pg.EventConsumerLock.In(schema), f.args(), func(row *sql.Rows, name *string) error {
 		return row.Scan(name)
 	})
 	return err
@@ -190,7 +189,7 @@ func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) 
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
-	err = Lock(ctx, tx, schema, f.Consumer)
+	err = lock(ctx, tx, schema, f)
 	if err == nil {
 		err = pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n)
 	}

@@ -134,6 +134,7 @@ var (
 	EventDeadSent         = file("event_dead_sent")
 	EventDeadSubjects     = file("event_dead_subjects")
 	EventForget           = file("event_forget")
+	EventForgetDead       = file("event_forget_dead")
 	EventInsert           = file("event_insert")
 	EventLater            = file("event_later")
 	EventToldLater        = file("event_told_later")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/stored"
@@ -162,10 +161,12 @@ func (o *Outbox) Forget(ctx context.Context, consumer string) error {
 // ForgetTx does the same in the caller's transaction.
 func (o *Outbox) ForgetTx(ctx context.Context, db jobs.Tx, consumer string) error {
 	err := tx.In(ctx, db, func(db tx.DB) error {
-		if err := deadletter.Lock(ctx, db, o.schema, consumer); err != nil {
+		err := pg.One(ctx, db, pg.EventForget.In(o.schema), []any{consumer}, &consumer)
+		if err != nil {
 			return err
 		}
-		return pg.One(ctx, db, pg.EventForget.In(o.schema), []any{consumer}, &consumer)
+		_, err = db.ExecContext(ctx, pg.EventForgetDead.In(o.schema), consumer)
+		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoConsumer
