@@ -550,18 +550,42 @@ func TestARowThatEndsUncheckedIsFollowedByTheFirstInstantThatWasNotMissed(t *tes
 		outcome jobs.Outcome
 		want    []string // in the slot after the outage
 	}{
-		"skipped, within the slot of an instant": {"0 * * * *", []jobs.Option{skip}, 2 * time.Hour, jobs.OutcomeSkipped,
-			[]string{"01-04 11:00"}},
-		"skipped, before the slot of an instant": {"5 * * * *", []jobs.Option{skip}, 130 * time.Minute, jobs.OutcomeSkipped,
-			[]string{"01-04 11:05"}},
-		"skipped, after the slot of an instant": {"0 * * * *", []jobs.Option{skip}, 135 * time.Minute, jobs.OutcomeSkipped,
-			nil},
-		"past its deadline": {"0 * * * *", []jobs.Option{jobs.Deadline(30 * time.Minute)}, 2 * time.Hour,
-			jobs.OutcomeDeadline, []string{"01-04 11:00"}},
-		"past its deadline, and others are not": {"0 * * * *", []jobs.Option{each, jobs.Deadline(90 * time.Minute)},
-			185 * time.Minute, jobs.OutcomeDeadline, []string{"01-04 11:00", "01-04 12:00"}},
-		"past its deadline, and others are skipped": {"0 10,11 * * *", []jobs.Option{skip, jobs.Deadline(90 * time.Minute)},
-			185 * time.Minute, jobs.OutcomeDeadline, nil},
+		"skipped, within the slot of an instant": {
+			"0 * * * *",
+			[]jobs.Option{skip},
+			2 * time.Hour, jobs.OutcomeSkipped,
+			[]string{"01-04 11:00"},
+		},
+		"skipped, before the slot of an instant": {
+			"5 * * * *",
+			[]jobs.Option{skip},
+			130 * time.Minute, jobs.OutcomeSkipped,
+			[]string{"01-04 11:05"},
+		},
+		"skipped, after the slot of an instant": {
+			"0 * * * *",
+			[]jobs.Option{skip},
+			135 * time.Minute, jobs.OutcomeSkipped,
+			nil,
+		},
+		"past its deadline": {
+			"0 * * * *",
+			[]jobs.Option{jobs.Deadline(30 * time.Minute)},
+			2 * time.Hour,
+			jobs.OutcomeDeadline,
+			[]string{"01-04 11:00"},
+		},
+		"past its deadline, and others are not": {
+			"0 * * * *",
+			[]jobs.Option{each, jobs.Deadline(90 * time.Minute)},
+			185 * time.Minute, jobs.OutcomeDeadline,
+			[]string{"01-04 11:00", "01-04 12:00"},
+		},
+		"past its deadline, and others are skipped": {
+			"0 10,11 * * *",
+			[]jobs.Option{skip, jobs.Deadline(90 * time.Minute)},
+			185 * time.Minute, jobs.OutcomeDeadline, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
