@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,10 @@ var meanwhile = map[[2]string]func(r *reader){
 			insert into shop.orders (id, placed_at) values (42, '%s'); commit`, r.kit.Now().Format(time.RFC3339)))
 		r.kit.RunFor(48*time.Hour + grid.DefaultWidth)
 	},
-	{"restore.md", "prescient jobs cancel order.late orders 42"}: func(r *reader) { r.applyRule("newer") },
+	{"restore.md", "prescient jobs cancel order.late orders 42"}: func(r *reader) {
+		r.applyRule("newer")
+		r.restoresThatFail()
+	},
 	{"restore.md", "prescient catch-up"}: func(r *reader) {
 		if out := r.applyRule("older"); !strings.Contains(out, "nothing to change") {
 			r.t.Errorf("the rule of the backup: %s", out)
@@ -75,15 +79,48 @@ func (r *reader) applyRule(name string) string {
 	return out
 }
 
+// restoresThatFail restores as the page says, while something makes each restore fail. All must stay as it was.
+func (r *reader) restoresThatFail() {
+	r.t.Helper()
+	blocks := fenced(r.t, "restore.md")
+	restore := blocks[slices.IndexFunc(blocks, func(b block) bool { return strings.Contains(b.text, "pg_restore ") })].text
+	for _, test := range []struct{ name, before, after string }{
+		{"a truncated dump", "cp shop.dump whole.dump; truncate --size=-2000 shop.dump", "mv whole.dump shop.dump"},
+		{"a newer view", r.psql("create view public.mine as select id from public.older"), r.psql("drop view public.mine")},
+		{
+			"without a role", r.psql("revoke select on public.older from clerk; drop role clerk"),
+			r.psql("create role clerk; grant select on public.older to clerk"),
+		},
+	} {
+		if out, err := r.run(test.before); err != nil {
+			r.t.Fatalf("%s: %v\n%s", test.name, err, out)
+		}
+		if out, err := r.run("set +e\n" + restore); err == nil { // a terminal goes on after a command that fails
+			r.t.Errorf("%s: is restored\n%s", test.name, out)
+		}
+		out, err := r.run("prescient why orders 42; prescient rules list; " + test.after)
+		if err != nil || !strings.Contains(out, "newer") {
+			r.t.Fatalf("after the restore of %s: %v\n%s", test.name, err, out)
+		}
+	}
+}
+
+// psql returns the command that runs statements in the reader's database.
+func (r *reader) psql(statements string) string {
+	return `psql --command="` + statements + `" "$PRESCIENT_DATABASE_URL"`
+}
+
 // prepared makes what the reader of a page with a server has: of restore.md, a rule that is in the backup, and a table
-// of which the backup has no rule.
+// of which the backup has no rule. Without --single-transaction, pg_restore commits before it goes on from large objects.
 var prepared = map[string]func(r *reader){
 	"restore.md": func(r *reader) {
-		for _, table := range []string{"older", "newer"} {
-			if out, err := r.run(`psql --command="create table public.` + table +
-				` (id bigint primary key, placed_at timestamptz)" "$PRESCIENT_DATABASE_URL"`); err != nil {
-				r.t.Fatalf("%v\n%s", err, out)
-			}
+		if out, err := r.run(r.psql(`
+			create table public.older (id bigint primary key, placed_at timestamptz);
+			create table public.newer (like public.older including all);
+			create role clerk;
+			grant select on public.older to clerk;
+			select lo_from_bytea(0, 'a photo')`)); err != nil {
+			r.t.Fatalf("%v\n%s", err, out)
 		}
 		r.applyRule("older")
 	},
