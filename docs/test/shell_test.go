@@ -111,7 +111,7 @@ func (r *reader) psql(statements string) string {
 }
 
 // prepared makes what the reader of a page with a server has: of restore.md, a rule that is in the backup, and a table
-// of which the backup has no rule. Without --single-transaction, pg_restore commits before it goes on from large objects.
+// of which the backup has no rule. Without --single-transaction, pg_restore commits before and after large objects.
 var prepared = map[string]func(r *reader){
 	"restore.md": func(r *reader) {
 		if out, err := r.run(r.psql(`
