@@ -5,6 +5,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -65,6 +66,8 @@ type Known struct {
 	SilencedUntil time.Time
 	// By and Because say who has silenced it and why.
 	By, Because string
+	// Stays reports that only rows that gave up before the last day keep it, or that no message tells of newer ones yet.
+	Stays bool
 }
 
 // Tell looks at the state, and writes messages about what has changed since the last look. It does nothing if another
@@ -130,7 +133,7 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	if err != nil {
 		return err
 	}
-	d := decide(known, c.merge(append(stay, findings...)), now, c.Repeat)
+	d := decide(known, c.merge(findings), c.merge(stay), now, c.Repeat)
 	if err := d.write(ctx, tx, c.Schema); err != nil {
 		return err
 	}
@@ -188,14 +191,14 @@ func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known
 }
 
 // Told returns the findings that were told, and whose messages the receiver has not refused: a person knows of them.
-// While the receiver is down, it returns none.
+// While the receiver is down, it returns none. It leaves out those that only stay: a person knows of no new failure.
 func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver string) (list []Known, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		list, err = Read(ctx, tx, schema)
 		if err != nil {
 			return err
 		}
-		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() })
+		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() || k.Stays })
 		subjects := pq.StringArray(seq.Map(list, subject))
 		refused, err := pg.Collect(ctx, tx, pg.AlertRefused.In(schema), []any{message.Consumer(receiver), subjects},
 			func(row *sql.Rows, subject *string) error { return row.Scan(subject) })
@@ -212,7 +215,7 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 func Read(ctx context.Context, tx pg.Querier, schema pgsql.Schema) ([]Known, error) {
 	return pg.Collect(ctx, tx, pg.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
 		var since, told, until sql.NullTime
-		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because)
+		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because, &k.Stays)
 		k.Since, k.ToldAt, k.SilencedUntil = utc(since), utc(told), utc(until)
 		return err
 	})
@@ -256,22 +259,25 @@ type decision struct {
 	drop     []string // findings
 }
 
-// decide compares what is known with what was found, the texts by name.
-func decide(known []Known, found map[string]string, now time.Time, repeat time.Duration) (d decision) {
+// decide compares what is known with what was found, and with what stays, the texts by name. A finding that only stayed
+// is told at once when it is found again, as the same problem.
+func decide(known []Known, found, stay map[string]string, now time.Time, repeat time.Duration) (d decision) {
 	names := map[string]bool{}
 	for _, k := range known {
 		names[k.Finding] = true
 		silent := k.SilencedUntil.After(now)
 		text, is := found[k.Finding]
+		old, stays := stay[k.Finding]
 		switch {
-		case is:
-			again := !k.ToldAt.IsZero()
-			if k.Text = text; k.Since.IsZero() {
+		case is || stays:
+			again := !k.ToldAt.IsZero() && (stays || !k.Stays)
+			if k.Text = cmp.Or(text, old); k.Since.IsZero() {
 				k.Since = now
 			}
+			k.Stays = k.Stays || stays
 			back := k.ToldAt.After(now) // the clock was set back
 			if !silent && (!again || back || now.Sub(k.ToldAt) >= repeat) {
-				k.ToldAt = now
+				k.ToldAt, k.Stays = now, stays
 				d.messages = append(d.messages, told{Known: k, again: again})
 			}
 			d.keep = append(d.keep, k)
@@ -280,7 +286,7 @@ func decide(known []Known, found map[string]string, now time.Time, repeat time.D
 			d.messages = append(d.messages, told{Known: k, over: true, quiet: silent})
 		}
 		if silent {
-			k.Since, k.ToldAt = time.Time{}, time.Time{}
+			k.Since, k.ToldAt, k.Stays = time.Time{}, time.Time{}, false
 			d.keep = append(d.keep, k)
 		} else {
 			d.drop = append(d.drop, k.Finding)
@@ -298,11 +304,13 @@ func decide(known []Known, found map[string]string, now time.Time, repeat time.D
 
 func (d decision) write(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) error {
 	var names, texts, since, told pq.StringArray
+	var stays pq.BoolArray
 	for _, k := range d.keep {
 		names, texts = append(names, k.Finding), append(texts, k.Text)
 		since, told = append(since, timestamp(k.Since)), append(told, timestamp(k.ToldAt))
+		stays = append(stays, k.Stays)
 	}
-	if _, err := tx.ExecContext(ctx, pg.AlertWrite.In(schema), names, texts, since, told); err != nil {
+	if _, err := tx.ExecContext(ctx, pg.AlertWrite.In(schema), names, texts, since, told, stays); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, pg.AlertDrop.In(schema), pq.StringArray(d.drop))

@@ -224,6 +224,13 @@ func (w *world) giveUp(job string) {
 		values (1, $1, 'order', '1', '', now(), now(), 1, 1, '0', now(), 'shop', 'failed', 'boom')`, job)
 }
 
+// passDay makes the rows that gave up, and the findings, a day older.
+func (w *world) passDay() {
+	w.t.Helper()
+	w.db.MustExec("update prescient.future_job_history set finished_at = (finished_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+	w.db.MustExec("update prescient.alert set since = (since at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+}
+
 // refusing is a receiver that refuses the messages about a finding while it is full.
 type refusing struct {
 	full bool
@@ -349,8 +356,7 @@ func TestRowsThatGaveUpAreOverOnceTheyAreRetriedOrAcknowledged(t *testing.T) {
 			w := setup(t)
 			w.giveUp("card")
 			w.want("a job gives up", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
-			w.db.MustExec("update prescient.future_job_history set finished_at = (finished_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
-			w.db.MustExec("update prescient.alert set since = (since at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+			w.passDay()
 			w.want("a day later", w.told(), "")
 			w.db.MustExec("update prescient.alert set told_at = (told_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
 			w.want("it stays for long", w.told(), "finding/gave-up/card: still: gave-up/card, since")
@@ -366,6 +372,49 @@ func TestRowsThatGaveUpAreOverOnceTheyAreRetriedOrAcknowledged(t *testing.T) {
 }
 
 // A silence may commit after a look has read what is silenced.
+func TestRowsThatGiveUpAfterOlderOnesAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	quiets := func(what string, want int) {
+		t.Helper()
+		if list, err := alert.Told(t.Context(), w.db, "", "ops"); err != nil || len(list) != want {
+			t.Errorf("%s: %+v, %v, want %d findings", what, list, err, want)
+		}
+	}
+	since := func() (since string) {
+		t.Helper()
+		if err := w.db.Get(&since, "select since from prescient.alert"); err != nil {
+			t.Fatal(err)
+		}
+		return since
+	}
+	w.giveUp("card")
+	w.want("a job gives up", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+	quiets("it was told", 1)
+	w.passDay()
+	w.want("a day later", w.told(), "")
+	quiets("only older rows are left", 0)
+	before := since()
+	w.giveUp("card")
+	w.want("it gives up again", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+	w.want("it is the same incident", since(), before)
+	quiets("it was told again", 1)
+	w.want("it stays", w.told(), "")
+
+	w.passDay()
+	w.want("another day later", w.told(), "")
+	w.db.MustExec("update prescient.alert set silenced_until = now() + interval '1 hour'")
+	w.giveUp("card")
+	w.want("it gives up while it is silenced", w.told(), "")
+	w.db.MustExec("update prescient.alert set silenced_until = now()")
+	w.want("the silence ends", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+
+	w.passDay()
+	w.want("the last day passes", w.told(), "")
+	w.db.MustExec("delete from prescient.future_job_history")
+	w.want("it is over", w.told(), "finding/gave-up/card: over: gave-up/card, told over")
+}
+
 func TestASilenceThatCommitsDuringALookStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

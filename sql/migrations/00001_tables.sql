@@ -684,6 +684,7 @@ create table prescient.alert (
     silenced_until timestamptz,
     silenced_by    text collate "C",
     because        text,
+    stays          boolean     not null default false,
     constraint alert_pkey primary key (finding)
 );
 
@@ -691,6 +692,7 @@ comment on table prescient.alert is 'findings that were told to alerts.receiver,
 comment on column prescient.alert.finding is 'the condition, a slash, and what it is about';
 comment on column prescient.alert.since is 'since when the finding is there; null: it is silenced, and not there';
 comment on column prescient.alert.told_at is 'when a message last told it; null: none did';
+comment on column prescient.alert.stays is 'whether only rows that gave up before the last day keep it, or no message tells of newer ones yet';
 
 -- When a process last looked for findings to tell.
 create table prescient.alert_look (

@@ -2,7 +2,7 @@
 -- Called by internal/alert.decision.write.
 with silenced as (
     update prescient.alert
-    set since = null, told_at = null
+    set since = null, told_at = null, stays = false
     where finding = any ($1::text[]) and silenced_until > statement_timestamp()
 )
 delete from prescient.alert
