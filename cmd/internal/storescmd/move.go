@@ -43,7 +43,7 @@ arrives ends as replaced.
 
 The command first finishes an earlier move that has died. With --finish it does nothing else.`,
 		Example: `  prescient stores move shop
-  prescient stores move shop north south --route-by payload:tenant   # north and south alone get rows
+  prescient stores move shop north south --route-by payload:tenant
   prescient stores move shop --finish`,
 		Args: cli.AtLeast("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
