@@ -194,7 +194,8 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 // it. A panic in it is logged.
 type Observer interface {
 	// Recorded is called after every record with the outcomes of its rows, but for rows that their owner cancelled or
-	// moved during their check. The observer may keep the list.
+	// moved during their check. Such rows may be among them if one record has rows of several jobs. The observer may keep
+	// the list.
 	Recorded(list []Recorded)
 	// Ran is called after every run of a slot, also those of catch-up, with its result. A daemon also calls it, with
 	// the error, for a run that could not begin because the database was unreachable.

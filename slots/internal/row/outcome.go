@@ -79,28 +79,39 @@ type Tally struct {
 }
 
 // Of returns those of outcomes that were recorded: not those of rows that their owner has cancelled or moved. A tally
-// tells how many of each kind were recorded, but not which: the first ones stand for them.
+// tells how many of each kind were recorded, but not which. The first ones stand for them if all of the kind are of one
+// job. Otherwise all do: a job is rather told of a row too many than of none.
 func (t Tally) Of(outcomes []Outcome) (recorded []Outcome) {
 	if t.Checked() >= int64(len(outcomes)) {
 		return outcomes
 	}
-	retried := t.Failed - t.GaveUp
-	for i := range outcomes {
-		o, left := &outcomes[i], &t.Rescheduled
-		switch {
-		case o.gaveUp():
-			left = &t.GaveUp
-		case o.IsFailure():
-			left = &retried
-		case o.Verdict.Outcome != "":
-			left = &t.Finished
-		}
-		if *left > 0 {
-			*left--
-			recorded = append(recorded, *o)
-		}
+	for _, kind := range []struct {
+		n  int64
+		is func(o *Outcome) bool
+	}{
+		{t.GaveUp, (*Outcome).gaveUp},
+		{t.Failed - t.GaveUp, func(o *Outcome) bool { return o.IsFailure() && !o.gaveUp() }},
+		{t.Finished, func(o *Outcome) bool { return !o.IsFailure() && o.Verdict.Outcome != "" }},
+		{t.Rescheduled, func(o *Outcome) bool { return !o.IsFailure() && o.Verdict.Outcome == "" }},
+	} {
+		recorded = append(recorded, mostOf(outcomes, kind.n, kind.is)...)
 	}
 	return recorded
+}
+
+// mostOf returns the first n outcomes of a kind, or all if they are of several jobs and n is not 0.
+func mostOf(outcomes []Outcome, n int64, is func(o *Outcome) bool) (list []Outcome) {
+	mixed := false
+	for i := range outcomes {
+		if is(&outcomes[i]) {
+			list = append(list, outcomes[i])
+			mixed = mixed || outcomes[i].Number != list[0].Number
+		}
+	}
+	if mixed && n > 0 {
+		return list
+	}
+	return list[:min(n, int64(len(list)))]
 }
 
 // Checked returns how many outcomes were recorded.

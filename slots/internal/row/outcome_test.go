@@ -46,8 +46,15 @@ func TestATallyTellsWhichOutcomesWereRecorded(t *testing.T) {
 		{Tally{Rescheduled: 1, Failed: 2, GaveUp: 1, Yielded: 5}, []int64{1, 3, 7}},
 		{Tally{Yielded: 8}, []int64{}},
 	} {
-		if got := IDs(test.n.Of(all)); !slices.Equal(got, test.want) {
+		got := IDs(test.n.Of(all))
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
 			t.Errorf("%+v: %v, want %v", test.n, got, test.want)
 		}
+	}
+	two := alike(1, 3, failed) // of two jobs
+	two[2].Number = 7
+	if got := IDs((Tally{Failed: 1, GaveUp: 1, Yielded: 2}).Of(two)); !slices.Equal(got, []int64{1, 2, 3}) {
+		t.Errorf("of two jobs: %v", got)
 	}
 }
