@@ -120,13 +120,11 @@ func TestAnIDIsTakenOnce(t *testing.T) {
 	}
 }
 
-// An iterator may be good for one pass only: a second try would create what is left of it and call
-// that success.
-func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
-	t.Parallel()
-	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
-	w := setup(t)
-	w.db.MustExecContext(t.Context(), `
+// deadlockOnce lets the first change that a trigger is for fail as by a deadlock.
+func (w *world) deadlockOnce(trigger string) {
+	w.t.Helper()
+	pgtest.NotOnCitus(w.t, "it has no triggers on the tables of a distributed schema")
+	w.db.MustExecContext(w.t.Context(), `
 		create sequence tries;
 		create function deadlock_once() returns trigger language plpgsql as $$
 		begin
@@ -135,8 +133,15 @@ func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
 			end if;
 			return new;
 		end $$;
-		create trigger deadlock_once before insert on prescient.schedule
-		for each row when (new.id = '4000') execute function deadlock_once()`)
+		create trigger deadlock_once `+trigger+` execute function deadlock_once()`)
+}
+
+// An iterator may be good for one pass only: a second try would create what is left of it and call
+// that success.
+func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.deadlockOnce("before insert on prescient.schedule for each row when (new.id = '4000')")
 	n := 0
 	created, err := w.store.CreateAll(t.Context(), w.db, func(yield func(schedule.Spec) bool) {
 		for n < 9000 && yield(every(fmt.Sprint(n))) {
@@ -153,20 +158,10 @@ func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
 
 func TestARewindThatTheServerInterruptsIsRepeated(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
 	w.create(every("a"))
-	w.db.MustExecContext(t.Context(), `
-		update prescient.schedule set updated_at = '2040-01-01';
-		create sequence tries;
-		create function deadlock_once() returns trigger language plpgsql as $$
-		begin
-			if nextval('tries') = 1 then
-				raise exception 'interrupted' using errcode = 'deadlock_detected';
-			end if;
-			return new;
-		end $$;
-		create trigger deadlock_once before update on prescient.schedule for each row execute function deadlock_once()`)
+	w.db.MustExecContext(t.Context(), "update prescient.schedule set updated_at = '2040-01-01'")
+	w.deadlockOnce("before update on prescient.schedule for each row")
 	if n, err := w.store.Rewind(t.Context(), w.db); err != nil || n != 1 {
 		t.Errorf("%d rewound, %v", n, err)
 	}
