@@ -2,10 +2,12 @@ package slots
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
+	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
 )
 
@@ -15,6 +17,7 @@ type beside struct {
 	bounds  *lane.Bounds
 	writing *record.Writing
 	turn    chan struct{} // see claim.Session
+	inside  permit.Inside
 }
 
 func newBeside(c *Config) *beside {
@@ -25,35 +28,43 @@ func newBeside(c *Config) *beside {
 }
 
 const (
-	// patience is how long a run waits for locks or permits alone before other slots may go on without it. By then the
-	// log has named the session that has a lock; see db.RowWait.
+	// patience is how long a run waits for locks, permits or limits of jobs alone before other slots may go on without
+	// it. By then the log has named the session that has a lock; see db.RowWait.
 	patience = 7 * time.Second
 	// mostLead is how long before the next slot a run leaves locked rows at the latest: a timer of systemd starts no run
 	// beside another.
 	mostLead = 30 * time.Second
 )
 
-// lull notes since when a run has nothing to start, and since when it waits for locks alone. The goroutine that claims
-// uses it. Its instants are local and monotonic, and zero if it does not.
+// lull notes since when a run has nothing to start, apart from rows that wait for the limit of their own job, and since
+// when it waits for locks alone. The goroutine that claims uses it. Its instants are local and monotonic, and zero if
+// it does not.
 type lull struct {
 	since, locked time.Time
 	leaves        time.Time // when Run leaves locked rows, on the clock that slots are compared with
 }
 
-// look looks whether the run has anything to start. If it has nothing, the next slot of a catch-up begins. look returns
-// an error if the run must leave the rows that it waits for.
+// look looks whether the run has anything to start. If it has nothing, the next slot of a catch-up begins. If it only
+// has rows that wait for the limit of their own job, which may take long, the next slot begins after patience. look
+// returns an error if the run must leave the rows that it waits for.
 func (l *lull) look(r *run) error {
 	now := elapsed.Now()
-	if r.tasks.starts() || r.lanes.Waits(now) && !r.lanes.IsFull() {
+	starting := r.tasks.starting()
+	if !r.lanes.IsFull() {
+		starting = append(starting, r.lanes.Waiting(now)...)
+	}
+	if slices.ContainsFunc(starting, func(l *lane.Lane) bool { return l.Scarce != 0 }) {
 		*l = lull{}
 		return nil
 	}
 	l.since = cmp.Or(l.since, now)
-	// A job with a limit goes through the slots in order, because the permits are those of a run.
-	if limited := r.tasks.isLimited() || r.lanes.IsPaused(now); !limited || now.Sub(l.since) >= patience {
+	// A job with a limit goes through the slots in order if it is quick, because the permits are those of a run.
+	limited := len(starting) > 0 || r.tasks.isLimited() || r.lanes.IsPaused(now)
+	if !limited || now.Sub(l.since) >= patience {
 		r.sel.letNext()
 	}
-	if !r.tasks.isLocked() || r.sel.kind == KindRun && r.lanes.IsPaused(now) { // stays waits for permits likewise
+	stays := r.sel.kind == KindRun && r.lanes.IsPaused(now) // run.stays waits for permits likewise
+	if len(starting) > 0 || !r.tasks.isLocked() || stays {
 		l.locked = time.Time{}
 		return nil
 	}

@@ -51,7 +51,8 @@ type CatchUp struct {
 	// concurrently. Optional.
 	Each  func(MissedSlot)
 	After func(Result)
-	// Begun is called once all slots have begun and have nothing to start: their checks run or wait for locks. Optional.
+	// Begun is called once all slots have begun and have nothing to start: their checks run, or wait for locks or for
+	// limits of their jobs. Optional.
 	Begun func()
 }
 
@@ -84,7 +85,8 @@ type Total struct {
 }
 
 // CatchUp goes through the missed slots, the oldest first, under the same leases as every run. The next slot begins
-// once the slots before have nothing to start, because their checks run or wait for locks. Together the slots have the
+// once the slots before have nothing to start, because their checks run or wait for locks. If they have only checks to
+// start that wait for the limit of their own job, the next slot begins after some seconds. Together the slots have the
 // bounds of one run: its workers, connections, concurrency of jobs and memory. With a Limit it does one slot after the
 // other.
 //

@@ -81,7 +81,7 @@ type Config struct {
 // lets eight in. A nil bound does not apply.
 type Shared struct {
 	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait. A slot that only
-	// waits for running checks and for locks does not count.
+	// waits for running checks, locks and the limits of its jobs does not count, at the latest after some seconds.
 	Runs chan struct{}
 	// Workers and Connections bound over all runners what Config bounds for each.
 	Workers, Connections chan struct{}

@@ -218,6 +218,50 @@ func TestAHangingCheckInTheOldestMissedSlotDelaysNoOtherSlot(t *testing.T) {
 	}
 }
 
+// One check of the job hangs, or the next one has to wait for its instant, and its other rows have not begun.
+func TestAJobAtItsOwnLimitDelaysNoOtherSlot(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		option jobs.Option
+		hangs  bool
+	}{
+		"AtMost":      {jobs.AtMost(1), true},
+		"Concurrency": {jobs.Concurrency(1), true},
+		"PerSecond":   {jobs.PerSecond(1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			ctx, stop := context.WithTimeout(t.Context(), await.Limit)
+			defer stop()
+			var others atomic.Int64
+			w.registry.Register("other", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				if others.Add(1) == 3 {
+					stop()
+				}
+				return nil, nil
+			}))
+			w.registry.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+				if test.hangs {
+					<-ctx.Done()
+				}
+				return nil, ctx.Err()
+			}), test.option, jobs.Timeout(2*await.Limit))
+			for n := range 2 {
+				w.enqueueAs("job", fmt.Sprint(n), slot(n+1), int(await.Limit/time.Second))
+			}
+			for n := range 3 {
+				w.enqueueAs("other", fmt.Sprint(n), slot(n+2), 1)
+			}
+			w.clock.Set(slot(5))
+			_, err := w.runner(func(c *slots.Config) { c.Workers, c.Grace = 2, time.Millisecond }).CatchUp(ctx, slots.CatchUp{})
+			if others.Load() != 3 || !errors.Is(err, slots.ErrStopped) {
+				t.Errorf("%d checks in the other slots: %v", others.Load(), err)
+			}
+		})
+	}
+}
+
 func TestTheSlotsOfACatchUpShareTheBoundsOfARun(t *testing.T) {
 	t.Parallel()
 	const workers, connections, concurrency, rows = 6, 3, 2, 40

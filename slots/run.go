@@ -51,7 +51,7 @@ type selection struct {
 	judge  judge
 
 	*beside
-	letNext   func() // lets the next slot begin: the run has nothing to start. Maybe called again and again
+	letNext   func() // lets the next slot begin: see lull.look. Maybe called again and again
 	untilNext bool   // the run waits for locks until shortly before the next slot
 }
 
@@ -122,6 +122,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 func (r *run) newLimit() func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 	o := permit.Options{
 		Server: &r.server, Contexts: r.ctx, Token: r.session.Token, Locks: db.NewAdvisory(&r.server, r.slot),
+		Inside: &r.sel.inside,
 	}
 	return func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 		l := permit.NewLimit(o, permit.Rule{

@@ -88,8 +88,8 @@ func isEarly(err error) bool {
 	return ok
 }
 
-// run runs a slot. If Shared.Runs bounds the slots at once, a run keeps its place until it has nothing to start: what
-// it still waits for takes few connections.
+// run runs a slot. If Shared.Runs bounds the slots at once, a run keeps its place until it has nothing to start, or
+// for some seconds only rows that wait for the limit of their own job: what it still does takes few connections.
 func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {
 	if turns := permit.Semaphore(r.cfg.Shared.Runs); turns != nil {
 		if !turns.Acquire(ctx, ctx) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -44,6 +45,36 @@ func TestRunnersOfManyStoresKeepSharedBoundsTogether(t *testing.T) {
 	}
 	if len(shared.Workers)+len(shared.Connections) != 0 {
 		t.Errorf("%d workers and %d connections were not given back", len(shared.Workers), len(shared.Connections))
+	}
+}
+
+func TestAJobAtItsOwnLimitDelaysNoRunOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	runs := make(chan struct{}, 1)
+	shared := func(c *slots.Config) { c.Shared.Runs = runs }
+	begun, goOn := make(chan struct{}, 2), make(chan struct{})
+	first, second := setup(t), setup(t)
+	first.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		begun <- struct{}{}
+		<-goOn
+		return nil, nil
+	}), jobs.Concurrency(1))
+	second.registry.Register("job", jobs.Row(done))
+	first.enqueue("job", slot(1), 2)
+	second.enqueue("job", slot(1), 1)
+	first.clock.Set(slot(1))
+	second.clock.Set(slot(1))
+	one := first.background(slot(1), shared)
+	<-begun
+	other := second.background(slot(1), shared)
+	select {
+	case <-other:
+	case <-time.After(await.Limit):
+		t.Error("the other store waits for a job that waits for its own limit")
+	}
+	close(goOn)
+	if result := <-one; result.Finished != 2 {
+		t.Errorf("%+v", result)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/lane"
 )
 
 // tasks are the goroutines that work on the claims of a run. They wake the goroutine that claims.
@@ -46,11 +48,14 @@ func (t *tasks) list() []*work {
 // isBusy reports whether a goroutine runs.
 func (t *tasks) isBusy() bool { return len(t.list()) > 0 }
 
-// starts reports whether a claim has rows to start that wait for nothing but room.
-func (t *tasks) starts() bool {
-	return slices.ContainsFunc(t.list(), func(w *work) bool {
-		return w.wait.current() == nil && w.account.Unstarted() > 0
-	})
+// starting returns the lanes of the claims that have rows to start which wait for nothing but room.
+func (t *tasks) starting() (lanes []*lane.Lane) {
+	for _, w := range t.list() {
+		if w.wait.current() == nil && w.account.Unstarted() > 0 {
+			lanes = append(lanes, w.lanes...)
+		}
+	}
+	return lanes
 }
 
 // isLimited reports whether a claim has or wants permits of a limit.

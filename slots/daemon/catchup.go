@@ -23,7 +23,8 @@ const (
 	thoroughly = time.Hour
 	// pruning is how often history is pruned.
 	pruning = 24 * time.Hour
-	// mostCatchUps bounds the catch-ups that go on at once. All but the last one have nothing to start.
+	// mostCatchUps bounds the catch-ups that go on at once. All but the last one have nothing to start, or
+	// only what waits for the limit of its own job.
 	mostCatchUps = 2
 )
 

@@ -18,7 +18,7 @@ type Spec struct {
 	AtOnce int  // how many of its checks run at once
 
 	Needs  Bound // the bounds that its checks wait for
-	Scarce Bound // those of them with the least room
+	Scarce Bound // those of them with the least room; 0: a limit of its own leaves less
 }
 
 // Bound is a set of bounds on the checks that run at once.

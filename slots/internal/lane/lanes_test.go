@@ -101,7 +101,10 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 		}, func(o *Options) {
 			o.NewLimit = func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 				return permit.NewLimit(
-					permit.Options{Server: server, Contexts: o.Contexts, Token: token, Locks: db.NewAdvisory(server, time.Time{})},
+					permit.Options{
+						Server: server, Contexts: o.Contexts, Token: token, Locks: db.NewAdvisory(server, time.Time{}),
+						Inside: new(permit.Inside),
+					},
 					permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, AtOnce: atOnce})
 			}
 		})

@@ -109,11 +109,18 @@ func (o *order) IsLimitReached() bool { return o.most > 0 && o.taken.Load() >= o
 // IsFull reports whether locked rows leave no memory for further rows.
 func (o *order) IsFull() bool { return o.memory.isFull() }
 
-// Waits reports whether a lane has rows to claim for which this run had no room.
-func (o *order) Waits(now time.Time) bool {
-	waits := func(l *Lane) bool { return len(l.claimable) > 0 && !l.isPaused(now) }
-	return !o.IsLimitReached() && slices.ContainsFunc(o.list, waits)
+// Waiting returns the lanes that have rows to claim for which this run had no room.
+func (o *order) Waiting(now time.Time) (lanes []*Lane) {
+	for _, l := range o.list {
+		if len(l.claimable) > 0 && !l.isPaused(now) && !o.IsLimitReached() {
+			lanes = append(lanes, l)
+		}
+	}
+	return lanes
 }
+
+// Waits reports whether lanes are Waiting.
+func (o *order) Waits(now time.Time) bool { return len(o.Waiting(now)) > 0 }
 
 // IsPaused reports whether a lane has rows to claim for which other runners must make room.
 func (o *order) IsPaused(now time.Time) bool {

@@ -26,8 +26,9 @@ import (
 type Options struct {
 	*db.Server
 	*phase.Contexts
-	Token int64        // of the run, under which it holds permits
-	Locks *db.Advisory // for the locks of permits
+	Token  int64        // of the run, under which it holds permits
+	Locks  *db.Advisory // for the locks of permits
+	Inside *Inside
 }
 
 // Rule bounds the checks of a job in all runs together.
@@ -86,6 +87,16 @@ func (s *Set) EndsBefore(time.Time) bool { return s.lost.Load() }
 // their instant. So such a check waits for 20 ms, and longer only if fewer than 50 a second are allowed.
 const perInside = 50
 
+// Inside bounds the checks of each job that occupy a worker while they wait for their instant. Runs that share workers
+// share it. The zero value is ready to use, concurrently too.
+type Inside struct{ ofJobs sync.Map } // Semaphore by number
+
+// of returns the semaphore of a job.
+func (i *Inside) of(rule Rule) Semaphore {
+	s, _ := i.ofJobs.LoadOrStore(rule.Job, make(Semaphore, max(1, rule.PerSecond/perInside)))
+	return s.(Semaphore)
+}
+
 // releaseTimeout bounds the time of the statement that gives permits back.
 const releaseTimeout = 5 * time.Second
 
@@ -95,7 +106,7 @@ const askAgain = 100 * time.Millisecond
 // NewLimit returns a limit of a run, which has no permits yet.
 func NewLimit(o Options, rule Rule) *Limit {
 	return &Limit{
-		opts: o, rule: rule, buckets: map[string]*Bucket{}, inside: make(Semaphore, max(1, rule.PerSecond/perInside)),
+		opts: o, rule: rule, buckets: map[string]*Bucket{}, inside: o.Inside.of(rule),
 	}
 }
 

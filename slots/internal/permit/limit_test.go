@@ -22,8 +22,21 @@ func limitOf(t *testing.T, pool *sqlx.DB, token int64) *Limit {
 	contexts := phase.New(t.Context(), 0)
 	t.Cleanup(contexts.End)
 	s := &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
-	o := Options{Server: s, Contexts: contexts, Token: token, Locks: db.NewAdvisory(s, time.Time{})}
+	o := Options{Server: s, Contexts: contexts, Token: token, Locks: db.NewAdvisory(s, time.Time{}), Inside: new(Inside)}
 	return NewLimit(o, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
+}
+
+// A check of such a run occupies a worker until its instant, which the other runs could use.
+func TestRunsWithTheSameWorkersLetNoMoreChecksWaitInsideThanOneRun(t *testing.T) {
+	t.Parallel()
+	shared := Options{Inside: new(Inside)}
+	one, other := NewLimit(shared, Rule{Job: 1, PerSecond: 100}), NewLimit(shared, Rule{Job: 1, PerSecond: 100})
+	if one.inside != other.inside || cap(one.inside) != 2 {
+		t.Errorf("%d and %d checks may wait inside", cap(one.inside), cap(other.inside))
+	}
+	if job := NewLimit(shared, Rule{Job: 2, PerSecond: 1}); job.inside == one.inside || cap(job.inside) != 1 {
+		t.Errorf("%d checks of another job may wait inside", cap(job.inside))
+	}
 }
 
 // obtain asks for permits of the empty key, and returns how many the run has then.
