@@ -224,7 +224,7 @@ rules:
     %s
     steps: [{after: 4 business hours, calendar: office, event: order.idle}]
 `
-	const warning = "line 7: since: orders.%s has no time zone, so it counts by the clocks of UTC, but those of calendar office are " +
+	const warning = "line 7: since: %s has no time zone, so it counts by the clocks of UTC, but those of calendar office are " +
 		"of Europe/Berlin. Write timezone: Europe/Berlin or timezone: UTC"
 	for _, test := range []struct {
 		calendar, since, zone string
@@ -241,8 +241,12 @@ rules:
 		if test.warns {
 			want = []string{fmt.Sprintf(warning, test.since)}
 		}
-		if plan := s.plan(fmt.Sprintf(file, test.calendar, test.since, test.zone)); !slices.Equal(plan.Rules[0].Warnings, want) {
-			t.Errorf("%v: warnings %q, want %q", test, plan.Rules[0].Warnings, want)
+		warnings := s.plan(fmt.Sprintf(file, test.calendar, test.since, test.zone)).Rules[0].Warnings
+		for i, w := range warnings {
+			warnings[i] = strings.Replace(w, "orders.", "", 1) // which PostgreSQL 15 writes, and later ones do not
+		}
+		if !slices.Equal(warnings, want) {
+			t.Errorf("%v: warnings %q, want %q", test, warnings, want)
 		}
 	}
 }
