@@ -48,24 +48,45 @@ func IDs(outcomes []Outcome) []int64 {
 // Enqueues reports whether an outcome enqueues other checks.
 func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 
-// IsFailure reports whether an outcome counts as failed. A later check may still succeed.
-func (o *Outcome) IsFailure() bool { return o.gaveUp() || o.Verdict.Move == guard.MoveRetry }
+// kind is what a Tally counts an outcome as.
+type kind int
 
-func (o *Outcome) gaveUp() bool { return o.Verdict.Outcome == jobs.OutcomeFailed }
+const (
+	gaveUp kind = iota
+	retried
+	finished
+	rescheduled
+)
+
+func (o *Outcome) kind() kind {
+	switch {
+	case o.Verdict.Outcome == jobs.OutcomeFailed:
+		return gaveUp
+	case o.Verdict.Move == guard.MoveRetry:
+		return retried
+	case o.Verdict.Outcome != "":
+		return finished
+	default:
+		return rescheduled
+	}
+}
+
+// IsFailure reports whether an outcome counts as failed. A later check may still succeed.
+func (o *Outcome) IsFailure() bool { return o.kind() == gaveUp || o.kind() == retried }
 
 // Expected returns the tally of outcomes if all their rows are still in the slot.
 func Expected(outcomes []Outcome) Tally {
 	var n Tally
 	for i := range outcomes {
-		switch o := &outcomes[i]; {
-		case o.gaveUp():
+		switch outcomes[i].kind() {
+		case gaveUp:
 			n.Failed++
 			n.GaveUp++
-		case o.IsFailure():
+		case retried:
 			n.Failed++
-		case o.Verdict.Outcome != "":
+		case finished:
 			n.Finished++
-		default:
+		case rescheduled:
 			n.Rescheduled++
 		}
 	}
@@ -80,30 +101,26 @@ type Tally struct {
 
 // Of returns those of outcomes that were recorded: not those of rows that their owner has cancelled or moved. A tally
 // tells how many of each kind were recorded, but not which. The first ones stand for them if all of the kind are of one
-// job. Otherwise all do: a job is rather told of a row too many than of none.
+// job. Otherwise all do: the log had better name a job too many
+// than leave one out.
 func (t Tally) Of(outcomes []Outcome) (recorded []Outcome) {
 	if t.Checked() >= int64(len(outcomes)) {
 		return outcomes
 	}
-	for _, kind := range []struct {
-		n  int64
-		is func(o *Outcome) bool
-	}{
-		{t.GaveUp, (*Outcome).gaveUp},
-		{t.Failed - t.GaveUp, func(o *Outcome) bool { return o.IsFailure() && !o.gaveUp() }},
-		{t.Finished, func(o *Outcome) bool { return !o.IsFailure() && o.Verdict.Outcome != "" }},
-		{t.Rescheduled, func(o *Outcome) bool { return !o.IsFailure() && o.Verdict.Outcome == "" }},
-	} {
-		recorded = append(recorded, mostOf(outcomes, kind.n, kind.is)...)
+	counts := [...]int64{
+		gaveUp: t.GaveUp, retried: t.Failed - t.GaveUp, finished: t.Finished, rescheduled: t.Rescheduled,
+	}
+	for k, n := range counts {
+		recorded = append(recorded, mostOf(outcomes, n, kind(k))...)
 	}
 	return recorded
 }
 
 // mostOf returns the first n outcomes of a kind, or all if they are of several jobs and n is not 0.
-func mostOf(outcomes []Outcome, n int64, is func(o *Outcome) bool) (list []Outcome) {
+func mostOf(outcomes []Outcome, n int64, of kind) (list []Outcome) {
 	mixed := false
 	for i := range outcomes {
-		if is(&outcomes[i]) {
+		if outcomes[i].kind() == of {
 			list = append(list, outcomes[i])
 			mixed = mixed || outcomes[i].Number != list[0].Number
 		}
