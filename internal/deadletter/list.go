@@ -162,15 +162,28 @@ func Scan(row *sql.Rows, d *Letter) error {
 // Retry lets the forwarders try letters again, in their order, and returns their number. Their refusals count on: a
 // letter that is refused once more may be a dead letter again.
 func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
-	if err := f.check(); err != nil {
-		return 0, fmt.Errorf("try dead letters again: %w", err)
-	}
-	err = lock(ctx, tx, schema, f)
+	return change(ctx, tx, schema, f, pg.EventDeadRetry, "try dead letters again")
+}
+
+// Discard deletes letters, and returns their number. Events that were held back behind them stay in
+// the list until they are sent or discarded, too.
+func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	return change(ctx, tx, schema, f, pg.EventDeadDiscard, "discard dead letters")
+}
+
+// change executes a statement that changes letters, while no forwarder that has refused them records anything.
+func change(
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter, stmt pg.Statement, what string,
+) (n int64, err error) {
+	err = f.check()
 	if err == nil {
-		err = pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n)
+		err = lock(ctx, tx, schema, f)
+	}
+	if err == nil {
+		err = pg.One(ctx, tx, stmt.In(schema), f.args(), &n)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("try dead letters again: %w", err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	return n, nil
 }
@@ -181,20 +194,4 @@ func lock(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) err
 		return row.Scan(name)
 	})
 	return err
-}
-
-// Discard deletes letters, and returns their number. Events that were held back behind them stay in
-// the list until they are sent or discarded, too.
-func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
-	if err := f.check(); err != nil {
-		return 0, fmt.Errorf("discard dead letters: %w", err)
-	}
-	err = lock(ctx, tx, schema, f)
-	if err == nil {
-		err = pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("discard dead letters: %w", err)
-	}
-	return n, nil
 }
