@@ -147,9 +147,6 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	return outbox.New(c.DB, c.Schema).PublishTx(ctx, tx, events)
 }
 
-// gaveUpSpan is for how long rows that were given up are a finding of status.
-const gaveUpSpan = 24 * time.Hour
-
 // stillGivenUp returns a finding for each job whose rows gave up, as a person was told, and are no finding of status
 // any more because of their age alone. It is over once they are retried, acknowledged or pruned.
 func (c Config) stillGivenUp(
@@ -162,7 +159,7 @@ func (c Config) stillGivenUp(
 			continue
 		}
 		left := false
-		err := tx.QueryRowContext(ctx, pg.AlertGaveUp.In(c.Schema), job, k.Since.Add(-gaveUpSpan)).Scan(&left)
+		err := tx.QueryRowContext(ctx, pg.AlertGaveUp.In(c.Schema), job, k.Since.Add(-health.Span)).Scan(&left)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}

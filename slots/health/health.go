@@ -13,8 +13,8 @@ import (
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
-// span is how far back jobs are judged.
-const span = 24 * time.Hour
+// Span is how far back the conditions about jobs look.
+const Span = 24 * time.Hour
 
 // Prompt is how soon after its beginning a run opens a slot if all is well.
 const Prompt = time.Minute
@@ -105,7 +105,7 @@ func Check(
 	if r.State, err = Read(ctx, l, since); err != nil {
 		return r, err
 	}
-	day := r.Now.Add(-span)
+	day := r.Now.Add(-Span)
 	for _, read := range []func(){
 		func() { r.Jobs, err = l.Jobs(ctx, day) },
 		func() { r.LateSlots, err = l.LateSlots(ctx, day, 20) },
