@@ -148,7 +148,7 @@ func TestARowThatWaitedForAPausedJobIsAMisfireInASlotThatStaysOpen(t *testing.T)
 	}
 }
 
-// Somebody has run one job of the slot by hand, and its run comes later: with nothing to do, or with the other rows.
+// An operator has run one job of the slot by hand. The run of the slot comes later, and finds the other rows, or none.
 func TestASlotThatWasOnlyRunByHandIsNotMissedYet(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]int{"with rows": 1, "without rows": 0} {

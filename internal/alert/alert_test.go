@@ -344,7 +344,7 @@ func TestEachJobThatGivesUpIsTold(t *testing.T) {
 	w.want("another one gives up", w.told(), "finding/gave-up/mail: gave-up/mail: 1 row")
 }
 
-// Rows that gave up count for a day in status. To a person, the trouble is not over as long as nobody has seen to them.
+// Status finds rows that gave up for a day. Their finding is not over before they are retried or acknowledged.
 func TestRowsThatGaveUpAreOverOnceTheyAreRetriedOrAcknowledged(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]string{

@@ -88,7 +88,7 @@ func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
 }
 
 // dropped returns the last slot whose instants a periodic function is not called for, because they were missed or are
-// past its deadline. Zero: there is none. Instants of the slot that has begun last are not missed.
+// past its deadline. It returns the zero time if no instant is left out. Instants of the current slot are not missed.
 func dropped(d *jobs.Definition, m Moment, outcome jobs.Outcome) (last time.Time) {
 	if outcome == jobs.OutcomeDeadline {
 		last = m.Grid.Previous(m.Now.Add(-d.Deadline))

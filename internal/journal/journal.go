@@ -48,7 +48,7 @@ func Parse(line string) (c Check, ok bool) {
 	}, true
 }
 
-// Move is what an entry of a journal tells of a move of the row; see prescient.journal_entry.
+// Move is an entry of a journal about a move of the row; see prescient.journal_entry.
 type Move struct {
 	Slot     time.Time // the slot it left
 	At       time.Time // when it left
@@ -56,7 +56,7 @@ type Move struct {
 	Returned bool      // it came back from history: it was in no slot
 }
 
-// ParseMove reads a line of a journal, in the short form or as JSON. It returns false if the line tells of no move.
+// ParseMove reads a line of a journal, in the short form or as JSON. It returns false if the line is about anything else.
 func ParseMove(line string) (m Move, ok bool) {
 	if strings.HasPrefix(line, "{") {
 		return parseChange(line)

@@ -94,7 +94,7 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 		}
 	}
 	if !o.finish {
-		if err := findPatterns(f, set, o); err != nil {
+		if err := requirePatterns(f, set, o); err != nil {
 			return err
 		}
 	}
@@ -124,9 +124,9 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 	return errors.Join(err, f.Print(v, func() error { return printMoved(f, v) }))
 }
 
-// findPatterns returns an error if it is unknown which stores a pattern stands for, since keys choose among them. Only
-// the rows of a store that is being drained do not need it, if targets are named.
-func findPatterns(f *factory.Factory, set *stores.Set, o moveOptions) error {
+// requirePatterns returns an error if it is unknown which stores a pattern stands for, because keys choose among them.
+// Rows of a store that is being drained do not choose if target stores are named.
+func requirePatterns(f *factory.Factory, set *stores.Set, o moveOptions) error {
 	from, err := set.Get(o.from)
 	if err != nil {
 		return err
