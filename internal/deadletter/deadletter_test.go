@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -174,5 +175,31 @@ func TestALetterIsTriedAgainWhileTheOneBeforeItIsSettled(t *testing.T) {
 	var tried bool
 	if err := w.db.Get(&tried, "select try_at is not null from prescient.event_dead where id = 'd2'"); err != nil || !tried {
 		t.Errorf("d2 is tried: %t, %v", tried, err)
+	}
+}
+
+// A forwarder records that its destination has refused an event, while the consumer is forgotten.
+func TestAForgottenConsumerLeavesNoLetterBehind(t *testing.T) {
+	t.Parallel()
+	w, schema := setup(t), pgsql.DefaultSchema
+	w.db.MustExec(`insert into prescient.event_consumer (name, mark, position, token, allocated_until)
+		values ('desk', '0', 0, 1, now() + interval '1 minute')`)
+	forwarder := w.db.MustBegin()
+	defer func() { _ = forwarder.Rollback() }()
+	forwarder.MustExec(pg.EventForwarded.In(schema), "desk", 1, "0", 0, nil, 60, false)
+	forwarder.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, try_at)
+		values ('desk', 'e1', 'test', 'happened', 'e', 1, '422', now())`)
+	ended := make(chan error)
+	go func() { ended <- outbox.New(w.db, schema).Forget(t.Context(), "desk") }()
+	pgtest.AwaitWaits(t, w.db, 1)
+	if err := forwarder.Commit(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	var left []string
+	if err := w.db.Select(&left, "select id from prescient.event_dead"); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
 	}
 }
