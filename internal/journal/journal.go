@@ -56,7 +56,8 @@ type Move struct {
 	Returned bool      // it came back from history: it was in no slot
 }
 
-// ParseMove reads a line of a journal, in the short form or as JSON. It returns false if the line is about anything else.
+// ParseMove reads a line of a journal, in the short form or as JSON. It returns false if the line is about something
+// else.
 func ParseMove(line string) (m Move, ok bool) {
 	if strings.HasPrefix(line, "{") {
 		return parseChange(line)
