@@ -121,10 +121,11 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 
 // mayCount reports whether an open transaction may let a row count that does not count now. Triggers leave the check of
 // such a row as it is, if it comes before the first step. So the row goes on waiting until the transactions have ended
-// that began before the slot. A row that is done need not wait if the rule looks nothing up, and if no data but since
-// say when its steps are due: the trigger changes its check then, and locks it.
+// that began before the slot. A row that is done need not wait if the rule looks nothing up and has no pause, and if no
+// data but since say when its steps are due: the trigger changes its check then, and locks it.
 func (d Decider) mayCount(row Row, at Moment) bool {
-	return at.Unsettled && (!row.About || row.Done && (d.Facts.Lookup() || len(row.Held) > 0))
+	return at.Unsettled &&
+		(!row.About || row.Done && (d.Facts.Lookup() || len(d.Facts.Pause) > 0 || len(row.Held) > 0))
 }
 
 // rechecks reports whether a check must find out that another table has moved the clock of a row.

@@ -184,6 +184,10 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			steps: paced, row: as(func(r *rule.Row) { r.Done, r.Held = true, []expr.Held{{Every: week}} }), at: 2,
 			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
 		},
+		"a done row of a rule with a pause is looked at again": {
+			facts: expr.Facts{Pause: []expr.Expr{{SQL: "held"}}}, row: as(func(r *rule.Row) { r.Done = true }), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
 		"one that is done by its own columns ends": {
 			row: as(func(r *rule.Row) { r.Done = true }), at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "done",
 		},

@@ -234,6 +234,11 @@ rules:
 			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + "); update shop.orders set shipped_at = placed_at",
 			"update shop.orders set amount = 1, shipped_at = null",
 		},
+		"the end of a pause, for a row that is opened again": {
+			held + "pause: channel = 'hold'\n    steps: [{after: 30m, event: a}]",
+			"insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 11:40") + "); update shop.orders set shipped_at = placed_at",
+			"update shop.orders set shipped_at = null, channel = 'web'",
+		},
 		"a delay of another table": {
 			lookup, "insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")", "insert into shop.hold values (1, 0)",
 		},
