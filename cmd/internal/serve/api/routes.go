@@ -137,19 +137,19 @@ func (a *api) routes() []web.Route {
 				}
 			}, b.Entity),
 		read("/checks", "checks", "What waits, in the order of the slots",
-			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"}, func(q *request) board.WaitingFilter {
-				return board.WaitingFilter{
+			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"}, func(q *request) admin.Filter {
+				return admin.Filter{
 					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
 					From: q.instant("from"), To: q.instant("to"), After: positionOf(q, admin.ParsePosition), Limit: q.limit(),
 				}
 			}, b.Waiting),
 		read("/history", "history", "What ended, the latest first",
 			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "after", "limit"},
-			func(q *request) board.HistoryFilter {
-				return board.HistoryFilter{
+			func(q *request) admin.HistoryFilter {
+				return admin.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), After: positionOf(q, admin.ParsePosition), Limit: q.limit(),
+					To: q.instant("until"), After: positionOf(q, admin.ParsePosition), Limit: q.limit(),
 				}
 			}, b.History),
 		readAll("/rules", "rules", "Every rule that was applied", b.Rules),

@@ -90,39 +90,25 @@ func checksOf(ctx context.Context, r *reader, key jobs.Key) ([]view.CheckData, e
 	return list, err
 }
 
-// HistoryFilter narrows History. Zero fields do not narrow.
-type HistoryFilter struct {
-	JobExec    string
-	Outcome    jobs.Outcome
-	EntityName string
-	EntityKey  string
-	Until      time.Time // rows that ended before
-	After      admin.Position
-	Limit      int // default 50, at most 200
-}
-
 // windows are how far back History looks, one after another, until it has found enough. History has
 // no index by time.
 var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
 // History returns ended rows, the latest first. For an entity it reads all of history, else the
-// last month.
-func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
+// last month. The filter must leave From and ItemKey unset. Its Limit defaults to 50, at most 200.
+func (b *Board) History(ctx context.Context, f admin.HistoryFilter, acted int64) (History, error) {
 	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.JobExec, f.EntityName, f.EntityKey),
-		action.CheckInstant("until", f.Until)); err != nil {
+		action.CheckInstant("until", f.To)); err != nil {
 		return History{}, err
 	}
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes(), f.Outcome) {
 		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,
-		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
+		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
 	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
-		filter := admin.HistoryFilter{
-			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until,
-			After: f.After, Limit: f.Limit,
-		}
-		until := cmp.Or(f.After.At(), f.Until, r.now())
+		filter := f
+		until := cmp.Or(f.After.At(), f.To, r.now())
 		v.Checks = []view.Ended{}
 		for _, window := range windows {
 			if indexed := f.EntityKey != "" && f.EntityName != ""; !indexed {
@@ -141,17 +127,9 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 	})
 }
 
-// WaitingFilter narrows Waiting. Zero fields do not narrow.
-type WaitingFilter struct {
-	JobExec    string
-	EntityName string
-	From, To   time.Time // slots from From up to but not including To; zero From: now
-	After      admin.Position
-	Limit      int // default 50, at most 200
-}
-
-// Waiting returns waiting checks, ordered by slot.
-func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
+// Waiting returns waiting checks, ordered by slot. The filter must leave EntityKey and ItemKey unset.
+// Its Limit defaults to 50, and is at most 200.
+func (b *Board) Waiting(ctx context.Context, f admin.Filter, acted int64) (Waiting, error) {
 	if err := cmp.Or(checkPage(&f.Limit), action.CheckWords(f.JobExec, f.EntityName), action.CheckInstant("from", f.From),
 		action.CheckInstant("to", f.To)); err != nil {
 		return Waiting{}, err
@@ -166,11 +144,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, next, err := admin.New(r.client).ListPage(ctx, r,
-			admin.Filter{
-				JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To,
-				After: f.After, Limit: f.Limit,
-			})
+		list, next, err := admin.New(r.client).ListPage(ctx, r, f)
 		v.Checks = seq.Map(list, func(j jobs.FutureJob) view.Check { return view.NewCheck(j, paused) })
 		v.After = after(next)
 		return v, err

@@ -517,7 +517,7 @@ func positionIn[T any](r *http.Request, name string, parse func(text string) (T,
 
 func readWaiting(b *board.Board, r *http.Request) (page, error) {
 	order := sortingOf(r)
-	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: order.limit()}
+	f := admin.Filter{JobExec: r.URL.Query().Get("job"), Limit: order.limit()}
 	var err error
 	if f.After, err = positionIn(r, "after", admin.ParsePosition); err != nil {
 		return page{}, err
@@ -538,7 +538,7 @@ func readWaiting(b *board.Board, r *http.Request) (page, error) {
 
 func readEnded(b *board.Board, r *http.Request) (page, error) {
 	order := sortingOf(r)
-	f := board.HistoryFilter{
+	f := admin.HistoryFilter{
 		JobExec: r.URL.Query().Get("job"),
 		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: order.limit(),
 	}
