@@ -1,4 +1,4 @@
-// Package uri says what a URI reference is, and reads URLs with several hosts.
+// Package uri says what a URI reference is, and reads URLs with several hosts and their parameters.
 package uri
 
 import (

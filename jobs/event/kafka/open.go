@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +81,7 @@ func parse(to *url.URL) (target, error) {
 	if t.brokers, ok = uri.Hosts(to, "9092"); !ok {
 		return t, errors.New("the hosts must be as in kafka://host:9092,other:9092/topic")
 	}
-	parameters, err := parameters(to.RawQuery)
+	parameters, err := uri.Query(to, "sasl", "tls")
 	if err != nil {
 		return t, err
 	}
@@ -93,25 +90,6 @@ func parse(to *url.URL) (target, error) {
 	}
 	t.sasl, err = mechanism(to.User, parameters["sasl"])
 	return t, err
-}
-
-// parameters reads a query, in which each name is known and has one value.
-func parameters(query string) (map[string]string, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, errors.New("the parameters cannot be read; write % as %25 and ; as %3B")
-	}
-	known := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name != "sasl" && name != "tls" {
-			return nil, fmt.Errorf("unknown parameter %q; there are sasl and tls", name)
-		}
-		if len(values[name]) > 1 || values[name][0] == "" {
-			return nil, fmt.Errorf("give parameter %s once, with a value", name)
-		}
-		known[name] = values[name][0]
-	}
-	return known, nil
 }
 
 func mechanism(user *url.Userinfo, name string) (sasl.Mechanism, error) {

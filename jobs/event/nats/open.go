@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -31,7 +29,7 @@ func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, er
 	if to.Fragment != "" {
 		return nil, errors.New("the URL has a fragment; write # as %23")
 	}
-	stream, err := parseStream(to.RawQuery)
+	parameters, err := uri.Query(to, "stream")
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, er
 	}
 	return &publisher{
 		subject:  subject,
-		stream:   stream,
+		stream:   parameters["stream"],
 		link:     &link{options: options},
 		inFlight: make(chan struct{}, maxInFlight),
 	}, nil
@@ -72,23 +70,6 @@ func options(to *url.URL, log *slog.Logger) (nats.Options, error) {
 		options.Token = to.User.Username()
 	}
 	return options, nil
-}
-
-// parseStream reads a query, in which there is nothing but the stream.
-func parseStream(query string) (string, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return "", errors.New("the parameters cannot be read; write % as %25 and ; as %3B")
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name != "stream" {
-			return "", fmt.Errorf("unknown parameter %q; there is stream", name)
-		}
-		if len(values[name]) > 1 || values[name][0] == "" {
-			return "", errors.New("give parameter stream once, with a value")
-		}
-	}
-	return values.Get("stream"), nil
 }
 
 // subject is where events go: prefix alone, or, if keyed, prefix and the event's Subject.
