@@ -19,6 +19,7 @@
 //
 //	factory     the program at work on one command line: streams, settings, log, stores and their pools
 //	database    connects to each store of a command, does the work in each, and advises about errors
+//	perform     opens the store of a command, and does an action or prints its preview
 //	checks      binds the jobs of the binary and of the settings, and publishes their events
 //	httpserver  what serve and daemon offer over HTTP
 //	view        what commands and pages show, as JSON has it

@@ -62,6 +62,7 @@ type Report = fmt.Stringer
 type Store struct {
 	DB        *sqlx.DB
 	Schema    pgsql.Schema
+	Setting   pgsql.Setting // as it was when the store was made
 	Ledger    *ledger.Ledger
 	Client    *jobs.Client
 	Schedules *schedule.Store

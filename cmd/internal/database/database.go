@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -235,7 +234,7 @@ func Migrate(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
 	if err != nil {
 		return err
 	}
-	l, err := Ledger(ctx, f, db)
+	l, err := ledger.New(ctx, db, f.Config().Database.Schema, nil)
 	if err != nil {
 		return err
 	}
@@ -285,15 +284,6 @@ func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*ledger.Ledge
 	return ledger.New(ctx, db, f.Config().Database.Schema, nil)
 }
 
-// WithLedger is With for commands about slots.
-func WithLedger(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error,
-) error {
-	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		return fn(db, ledger.Of(db, f.Schema(), setting, nil), setting)
-	})
-}
-
 // Client returns the client for the jobs of the schema. It reads the settings of the database if they
 // are nil.
 func Client(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting) (*jobs.Client, error) {
@@ -313,19 +303,6 @@ func Change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 			return err
 		}
 		return fn(tx)
-	})
-}
-
-// WithClient is With for commands about jobs. now is the database's clock.
-func WithClient(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error,
-) error {
-	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		client, err := Client(ctx, f, db, &setting)
-		if err != nil {
-			return err
-		}
-		return fn(db, client, setting.Now())
 	})
 }
 
@@ -358,20 +335,6 @@ func Running(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 
 // knownSchedules bounds the schedules that are read to name them beside one that is not known.
 const knownSchedules = 100
-
-// WithSchedules is With for commands about schedules. An error of a schedule that is not known names
-// those that are.
-func WithSchedules(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error,
-) error {
-	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		store, err := Schedules(ctx, f, db, &setting)
-		if err != nil {
-			return err
-		}
-		return NameSchedules(ctx, f, db, store, fn(db, store))
-	})
-}
 
 // NameSchedules adds to the error of a schedule that is not known those that are.
 func NameSchedules(ctx context.Context, f *factory.Factory, db *sqlx.DB, store *schedule.Store, err error) error {

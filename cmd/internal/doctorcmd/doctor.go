@@ -181,10 +181,7 @@ func examineHealth(
 		list = append(list, doctor.ToDo("width", err.Error(),
 			"until then every command that uses the schema ends with exit code 2"))
 	}
-	l, err := database.Ledger(ctx, f, db)
-	if err != nil {
-		return nil, nil, err
-	}
+	l := ledger.Of(db, f.Schema(), setting, nil)
 	knows, err := checks.Knows(ctx, f, l)
 	if err != nil {
 		return list, nil, err

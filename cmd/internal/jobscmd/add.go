@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
@@ -103,17 +104,17 @@ func addJob(ctx context.Context, f *factory.Factory, o *addOptions) error {
 		return err
 	}
 	job.Payload = payload
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		job.CheckAt = o.when.From(now)
+	return perform.With(ctx, f, func(s *action.Store) error {
+		job.CheckAt = o.when.From(s.Ledger.Now())
 		var added jobs.EnqueueResult
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			added, err = c.Enqueue(ctx, tx, job, conflict(o))
+		err := database.Change(ctx, s.DB, func(tx *sqlx.Tx) (err error) {
+			added, err = s.Client.Enqueue(ctx, tx, job, conflict(o))
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if err := warnUnknown(ctx, f, db, c, job.JobExec); err != nil {
+		if err := warnUnknown(ctx, f, s.DB, s.Client, job.JobExec); err != nil {
 			return err
 		}
 		view := addedView{added.ID, added.Slot, added.Action}

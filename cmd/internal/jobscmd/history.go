@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -51,22 +51,21 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 }
 
 func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error {
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		var err error
-		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
+	return perform.With(ctx, f, func(s *action.Store) (err error) {
+		if o.filter.From, o.filter.To, err = o.span.At(s.Ledger.Now()); err != nil {
 			return err
 		}
 		n := 0
 		ended := readEach(ctx, f, o.limit, o.after,
 			func(after admin.Position, limit int) ([]admin.HistoryRow, admin.Position, error) {
 				o.filter.After, o.filter.Limit = after, limit
-				return admin.New(c).HistoryPage(ctx, db, o.filter)
+				return admin.New(s.Client).HistoryPage(ctx, s.DB, o.filter)
 			})
 		if err := printEnded(f, views(ended, &n)); err != nil {
 			return err
 		}
 		if n == 0 {
-			checks.Warn(ctx, f, db, c, o.filter.JobExec)
+			checks.Warn(ctx, f, s.DB, s.Client, o.filter.JobExec)
 		}
 		return nil
 	})
@@ -147,7 +146,8 @@ checks that began later after their slot than the SLA of the job allows. Without
 const statsSpan = 24 * time.Hour
 
 func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
+		now := s.Ledger.Now()
 		from, to, err := o.span.At(now)
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 			from = cmp.Or(to, now).Add(-statsSpan)
 			f.Log().InfoContext(ctx, "counting what ended lately; for more give --since", "since", spoken.Instant(from))
 		}
-		list, err := admin.New(c).Stats(ctx, db, from, to)
+		list, err := admin.New(s.Client).Stats(ctx, s.DB, from, to)
 		if err != nil {
 			return err
 		}

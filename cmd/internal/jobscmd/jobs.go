@@ -4,18 +4,18 @@ package jobscmd
 
 import (
 	"context"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -65,23 +65,22 @@ func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Comma
 }
 
 func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		var err error
-		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
+	return perform.With(ctx, f, func(s *action.Store) (err error) {
+		if o.filter.From, o.filter.To, err = o.span.At(s.Ledger.Now()); err != nil {
 			return err
 		}
 		list, err := seq.Collect(readEach(ctx, f, o.limit, o.after,
 			func(after admin.Position, limit int) ([]jobs.FutureJob, admin.Position, error) {
 				o.filter.After, o.filter.Limit = after, limit
-				return admin.New(c).ListPage(ctx, db, o.filter)
+				return admin.New(s.Client).ListPage(ctx, s.DB, o.filter)
 			}))
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			checks.Warn(ctx, f, db, c, o.filter.JobExec)
+			checks.Warn(ctx, f, s.DB, s.Client, o.filter.JobExec)
 		}
-		views, err := waitingJobs(ctx, db, c, list)
+		views, err := waitingJobs(ctx, s.DB, s.Client, list)
 		if err != nil {
 			return err
 		}

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/seq"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
@@ -66,23 +65,19 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 		f.Log().InfoContext(ctx, "history is kept for ever: to prune it set history.retention, such as 90d, or give --keep")
 		return printPruned(f, view)
 	}
-	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		before := now.Add(-o.keep).UTC()
+	err := perform.With(ctx, f, func(s *action.Store) error {
+		before := s.Ledger.Now().Add(-o.keep).UTC()
 		view.Before = &before
-		prune := admin.New(c).Prune
+		prune := admin.New(s.Client).Prune
 		if o.dryRun {
-			prune = admin.New(c).PreviewPrune
+			prune = admin.New(s.Client).PreviewPrune
 		}
-		pruned, err := prune(ctx, db, before)
+		pruned, err := prune(ctx, s.DB, before)
 		view.Partitions = append(view.Partitions, pruned...)
 		if err != nil || o.dryRun {
 			return err
 		}
-		ledger, err := database.Ledger(ctx, f, db)
-		if err != nil {
-			return err
-		}
-		forgotten, err := ledger.Prune(ctx, before)
+		forgotten, err := s.Ledger.Prune(ctx, before)
 		view.Slots = &forgotten
 		return err
 	})

@@ -1,5 +1,5 @@
-// Package perform is the way of a command to an action: it prints the preview, or does the action and
-// prints the report. It knows no command.
+// Package perform gives a command the store that it works on, and is its way to an action: it prints the
+// preview, or does the action and prints the report. It knows no command.
 package perform
 
 import (
@@ -59,10 +59,10 @@ func Action(
 	})
 }
 
-// With calls fn with the store of the command.
+// With calls fn with the store of the command. An error about a schedule that is not known names those that are.
 func With(ctx context.Context, f *factory.Factory, fn func(s *action.Store) error) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		s, err := On(ctx, f, db, &setting)
+		s, err := On(ctx, f, db, setting)
 		if err != nil {
 			return err
 		}
@@ -70,30 +70,23 @@ func With(ctx context.Context, f *factory.Factory, fn func(s *action.Store) erro
 	})
 }
 
-// On returns what actions on a database work on. It reads the settings of the database if they are nil.
-func On(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting) (*action.Store, error) {
-	if setting == nil {
-		read, err := database.Ready(ctx, f, db)
-		if err != nil {
-			return nil, err
-		}
-		setting = &read
-	}
+// On returns what actions on a database work on.
+func On(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting) (*action.Store, error) {
 	s := &action.Store{
-		DB: db, Schema: f.Schema(), Ledger: ledger.Of(db, f.Schema(), *setting, nil),
+		DB: db, Schema: f.Schema(), Setting: setting, Ledger: ledger.Of(db, f.Schema(), setting, nil),
 		Publishing: &schedule.PublishConfig{
 			Publisher: outbox.New(db, f.Schema()), Source: f.Config().Events.Source, Schema: f.Schema(),
 		},
 		Jobs: checks.Names(f), Self: f.Self(),
 	}
 	var err error
-	if s.Client, err = database.Client(ctx, f, db, setting); err != nil {
+	if s.Client, err = database.Client(ctx, f, db, &setting); err != nil {
 		return nil, err
 	}
-	if s.Schedules, err = database.Schedules(ctx, f, db, setting); err != nil {
+	if s.Schedules, err = database.Schedules(ctx, f, db, &setting); err != nil {
 		return nil, err
 	}
-	s.Rules, err = rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema, Setting: setting})
+	s.Rules, err = rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema, Setting: &setting})
 	return s, err
 }
 

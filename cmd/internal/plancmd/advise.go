@@ -8,21 +8,21 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type adviseOptions struct {
@@ -66,17 +66,13 @@ type advisedView struct {
 }
 
 func (o adviseOptions) run(ctx context.Context, f *factory.Factory) error {
-	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		c, err := database.Client(ctx, f, db, nil)
-		if err == nil {
-			err = checks.Require(ctx, f, db, c, o.job)
-		}
-		if err != nil {
+	return perform.With(ctx, f, func(s *action.Store) error {
+		if err := checks.Require(ctx, f, s.DB, s.Client, o.job); err != nil {
 			return err
 		}
 		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
-		list, read, err := advise.Advise(ctx, db, f.Schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds},
-			setting.Grid.Width())
+		list, read, err := advise.Advise(ctx, s.DB, s.Schema, advise.Options{Job: o.job, By: o.by, Bounds: bounds},
+			s.Ledger.Grid().Width())
 		if err != nil {
 			return err
 		}

@@ -91,7 +91,7 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		return exit.Usagef("--spread works only with --mode %s", slots.ModeDefer)
 	}
 	work := func(b *checks.Bound) error {
-		store, err := perform.On(ctx, f, b.DB, &b.Setting)
+		store, err := perform.On(ctx, f, b.DB, b.Setting)
 		if err == nil {
 			err = checks.Require(ctx, f, b.DB, store.Client, o.job)
 		}

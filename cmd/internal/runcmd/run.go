@@ -114,7 +114,7 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		var left unregistered
 		left.add(result)
 		if o.catchUp && ctx.Err() == nil {
-			store, failed := perform.On(ctx, f, b.DB, &b.Setting)
+			store, failed := perform.On(ctx, f, b.DB, b.Setting)
 			if failed != nil {
 				return errors.Join(err, failed)
 			}

@@ -8,15 +8,16 @@ import (
 	"runtime/debug"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -118,7 +119,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 	// Everything read and written becomes garbage at once, and there may be much of it. Memory
 	// matters more here than time.
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
 		options := schedule.ApplyOptions{
 			Prune: o.prune, MaxDeletes: int(o.maxDeletes), DryRun: o.dryRun,
@@ -132,11 +133,11 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		}
 		var done schedule.ApplyResult
 		lacks := lacking{}
-		err := tx.In(ctx, db, func(db tx.DB) (err error) { // once, because the file can be read once
+		err := tx.In(ctx, s.DB, func(db tx.DB) (err error) { // once, because the file can be read once
 			if err := jobs.SetActor(ctx, db.(jobs.Tx), database.Actor()); err != nil {
 				return err
 			}
-			done, err = s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file), lacks)), options)
+			done, err = s.Schedules.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file), lacks)), options)
 			return err
 		})
 		if e, ok := errors.AsType[*schedule.PruneError](err); ok {
@@ -145,7 +146,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		if err != nil {
 			return ofStatement(err)
 		}
-		lacks.warn(ctx, f, db)
+		lacks.warn(ctx, f, s)
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)
 	})

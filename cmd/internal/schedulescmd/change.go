@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
@@ -104,12 +102,12 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
 			if err := o.apply(f, &spec); err != nil {
 				return err
 			}
-			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
-				created, err := s.Create(c.Context(), db, spec)
+			return perform.With(c.Context(), f, func(s *action.Store) error {
+				created, err := s.Schedules.Create(c.Context(), s.DB, spec)
 				if errors.Is(err, schedule.ErrExists) {
 					return fmt.Errorf("%w; change it with: %s schedules update %s", err, f.Self(), spec.ID)
 				}
-				return printSchedule(c.Context(), f, db, created, err)
+				return printSchedule(c.Context(), f, s, created, err)
 			})
 		},
 	})
@@ -142,8 +140,8 @@ exclude takes effect from now; other changes keep the next instant. ` + ofFiles,
 
 // updateSchedule changes the version that it has read, so that a concurrent change is not lost.
 func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specFlags, version int) error {
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
-		was, err := s.Get(ctx, db, id)
+	return perform.With(ctx, f, func(s *action.Store) error {
+		was, err := s.Schedules.Get(ctx, s.DB, id)
 		if err != nil {
 			return err
 		}
@@ -154,8 +152,8 @@ func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specF
 		if version == schedule.AnyVersion {
 			version = was.Version
 		}
-		updated, err := s.Update(ctx, db, spec, version)
-		return printSchedule(ctx, f, db, updated, err)
+		updated, err := s.Schedules.Update(ctx, s.DB, spec, version)
+		return printSchedule(ctx, f, s, updated, err)
 	})
 }
 
@@ -172,8 +170,8 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 		Example: `  prescient schedules delete report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
-				if err := s.Delete(c.Context(), db, args[0], int(version)); err != nil {
+			return perform.With(c.Context(), f, func(s *action.Store) error {
+				if err := s.Schedules.Delete(c.Context(), s.DB, args[0], int(version)); err != nil {
 					return err
 				}
 				view := deletedView{args[0], true}

@@ -14,11 +14,13 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
@@ -65,10 +67,10 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 }
 
 func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error {
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
 		o.filter.Limit = output.OneMore(o.limit)
 		var views []scheduleapi.View
-		for v, err := range s.List(ctx, db, o.filter) {
+		for v, err := range s.Schedules.List(ctx, s.DB, o.filter) {
 			if err != nil {
 				return err
 			}
@@ -102,10 +104,10 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		Example: `  prescient schedules show report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
-				found, err := s.Get(c.Context(), db, args[0])
-				told, wrong := messages(c.Context(), f, db, found)
-				return printSchedule(c.Context(), f, db, found, cmp.Or(err, wrong), told...)
+			return perform.With(c.Context(), f, func(s *action.Store) error {
+				found, err := s.Schedules.Get(c.Context(), s.DB, args[0])
+				told, wrong := messages(c.Context(), f, s.DB, found)
+				return printSchedule(c.Context(), f, s, found, cmp.Or(err, wrong), told...)
 			})
 		},
 	})
@@ -149,17 +151,9 @@ const maxLacking = 100
 
 // warn warns of the jobs that the database lacks, too. The schedules are written by then, so the command goes on if the
 // database cannot be asked.
-func (l lacking) warn(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
-	if len(l) == 0 {
-		return
-	}
-	client, err := database.Client(ctx, f, db, nil)
-	if err != nil {
-		f.Log().WarnContext(ctx, "it is not known whether the database has the jobs of the schedules", "error", err)
-		return
-	}
+func (l lacking) warn(ctx context.Context, f *factory.Factory, s *action.Store) {
 	for _, job := range slices.Sorted(maps.Keys(l)) {
-		checks.WarnOfJob(ctx, f, db, client, job, func(err error) error {
+		checks.WarnOfJob(ctx, f, s.DB, s.Client, job, func(err error) error {
 			return fmt.Errorf("schedule %s: job: %w", l[job], err)
 		})
 	}
@@ -167,7 +161,7 @@ func (l lacking) warn(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
 
 // printSchedule prints the schedule that a call has returned, with rows below it.
 func printSchedule(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, s schedule.Schedule, err error, rows ...table.Row,
+	ctx context.Context, f *factory.Factory, on *action.Store, s schedule.Schedule, err error, rows ...table.Row,
 ) error {
 	if err != nil {
 		return ofStatement(err)
@@ -175,7 +169,7 @@ func printSchedule(
 	checks.WarnOfReceiver(ctx, f, s.Act.Notify, "schedule "+s.ID)
 	jobs := lacking{}
 	jobs.add(f, s.ID, s.Act.Job)
-	jobs.warn(ctx, f, db)
+	jobs.warn(ctx, f, on)
 	v := scheduleapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{

@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/internal/reserved"
-	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
 func newCmdRewind(f *factory.Factory) *cobra.Command {
@@ -39,22 +38,14 @@ type rewoundView struct {
 }
 
 func rewind(ctx context.Context, f *factory.Factory) error {
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
-		ledger, err := database.Ledger(ctx, f, db)
-		if err != nil {
-			return err
-		}
-		client, err := database.Client(ctx, f, db, nil)
-		if err != nil {
-			return err
-		}
+	return perform.With(ctx, f, func(s *action.Store) (err error) {
 		var view rewoundView
 		// The ledger last, because it shows that there is something to rewind.
-		if view.Schedules, err = s.Rewind(ctx, db); err == nil {
-			view.Periodic, err = client.RewindPeriodic(reserved.Caller{}, ctx, db)
+		if view.Schedules, err = s.Schedules.Rewind(ctx, s.DB); err == nil {
+			view.Periodic, err = s.Client.RewindPeriodic(reserved.Caller{}, ctx, s.DB)
 		}
 		if err == nil {
-			view.Slots, err = ledger.Rewind(ctx)
+			view.Slots, err = s.Ledger.Rewind(ctx)
 		}
 		if err != nil {
 			return err

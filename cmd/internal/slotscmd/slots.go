@@ -12,12 +12,13 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
@@ -60,7 +61,8 @@ the last line says how many slots were missed. "status" lists them.`,
 }
 
 func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
-	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, _ pgsql.Setting) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
+		l := s.Ledger
 		from, to, err := o.span.At(l.Now())
 		if err != nil {
 			return err
@@ -88,18 +90,18 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			}
 		})
 		if err == nil && to.IsZero() && !f.IsJSON() {
-			err = printMissed(ctx, f, db, l, from)
+			err = printMissed(ctx, f, s, from)
 		}
 		return err
 	})
 }
 
 // printMissed prints how many slots since an instant were missed, and prints nothing if none was.
-func printMissed(ctx context.Context, f *factory.Factory, db *sqlx.DB, l *ledger.Ledger, since time.Time) error {
+func printMissed(ctx context.Context, f *factory.Factory, s *action.Store, since time.Time) error {
 	var state health.State
-	err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-		if _, err = tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err == nil {
-			state.Status, err = l.In(reserved.Caller{}, tx).Status(ctx, since)
+	err := pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) (err error) {
+		if _, err = tx.ExecContext(ctx, pg.SlotIndexOnly.In(s.Schema)); err == nil {
+			state.Status, err = s.Ledger.In(reserved.Caller{}, tx).Status(ctx, since)
 		}
 		return err
 	})
@@ -152,7 +154,8 @@ const latest = "latest"
 
 // showSlot shows a slot, or the newest one that was opened for the zero time.
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
-	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
+		l := s.Ledger
 		if slot.IsZero() {
 			newest, err := seq.Collect(l.List(ctx, slot, l.Grid().Next(l.Now()), 1))
 			if err != nil {
@@ -168,7 +171,7 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 			if !l.Grid().Contains(slot) {
 				return cli.NotSlot(l.Grid(), slot)
 			}
-			state := view.Unopened(slot, s.Since, l.Grid().Floor(l.Now()))
+			state := view.Unopened(slot, s.Setting.Since, l.Grid().Floor(l.Now()))
 			run, err = ledger.SlotRun{Slot: slot, State: state, Runners: []string{}}, nil
 		}
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func newCmdSetWidth(f *factory.Factory) *cobra.Command {
@@ -51,10 +52,7 @@ func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := database.Ledger(ctx, f, db)
-	if err != nil {
-		return err
-	}
+	ledger := ledger.Of(db, f.Schema(), setting, nil)
 	before, err := ledger.Status(ctx, time.Time{})
 	if err != nil {
 		return err

@@ -12,12 +12,14 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
@@ -25,7 +27,6 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type statusOptions struct {
@@ -105,33 +106,30 @@ func conditionsHelp() string {
 }
 
 func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
-	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, setting pgsql.Setting) error {
-		knows, err := checks.Knows(ctx, f, l)
-		if err != nil {
-			return err
-		}
-		client, err := database.Client(ctx, f, db, &setting)
+	return perform.With(ctx, f, func(s *action.Store) error {
+		knows, err := checks.Knows(ctx, f, s.Ledger)
 		if err != nil {
 			return err
 		}
 		var report health.Report
 		var paused []admin.PausedJob
-		err = pg.SnapshotTx(ctx, db, func(tx *sqlx.Tx) error {
-			if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err != nil {
+		err = pg.SnapshotTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+			if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(s.Schema)); err != nil {
 				return err
 			}
-			report, err = health.Check(ctx, l.In(reserved.Caller{}, tx), o.since.From(l.Now()), o.thresholds.Thresholds, knows)
+			l := s.Ledger.In(reserved.Caller{}, tx)
+			report, err = health.Check(ctx, l, o.since.From(l.Now()), o.thresholds.Thresholds, knows)
 			if err != nil {
 				return err
 			}
-			paused, err = admin.New(client).Paused(ctx, tx)
+			paused, err = admin.New(s.Client).Paused(ctx, tx)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		v := view.NewStatus(report, paused, f.Self(), knows)
-		if v.Database, err = database.NewView(f, setting); err != nil {
+		if v.Database, err = database.NewView(f, s.Setting); err != nil {
 			return err
 		}
 		err = f.Print(v, func() error {

@@ -8,16 +8,17 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -77,7 +78,8 @@ the application_name and, if the application has set one, the actor. Of each row
 
 // why prints the timeline, if there is one.
 func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Bool, names *entities) error {
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+	return perform.With(ctx, f, func(s *action.Store) error {
+		db, c, now := s.DB, s.Client, s.Ledger.Now()
 		events, err := admin.New(c).Timeline(ctx, db, key)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/internal/duration"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -67,7 +68,7 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles, yes b
 	}
 	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
 	width := widthOfOthers(ctx, f, name)
-	ledger, err := database.Ledger(ctx, one, db)
+	ledger, err := ledger.New(ctx, db, one.Config().Database.Schema, nil)
 	if err != nil {
 		return err
 	}

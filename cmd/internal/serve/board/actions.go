@@ -101,7 +101,8 @@ func (o *operator) on(t *tools) *action.Store {
 		names = append(names, d.Name)
 	}
 	return &action.Store{
-		DB: o.cfg.DB, Schema: o.schema, Ledger: t.ledger, Client: t.client, Schedules: t.store, Rules: t.rules,
+		DB: o.cfg.DB, Schema: o.schema, Setting: t.setting,
+		Ledger: t.ledger, Client: t.client, Schedules: t.store, Rules: t.rules,
 		Runner: o.cfg.Runner, Publishing: o.cfg.Publishing, Jobs: names, Self: o.cfg.Self,
 	}
 }
