@@ -137,7 +137,7 @@ func (s *Server) serveOne(ctx context.Context, w Work) error {
 	stop = sync.OnceFunc(stop)
 	defer stop()
 	return database.AfterStart(ctx, s.f, func() error {
-		return s.serveStore(ctx, s.f, func(http.Handler) error {
+		return s.serveStore(ctx, s.f, func() error {
 			err := w.Run(ctx, s.f)
 			if ctx.Err() != nil {
 				stop() // while the store can still answer the last requests
@@ -156,7 +156,7 @@ func (s *Server) serveSeveral(ctx context.Context, w Work) error {
 	kept := make(chan error, 1)
 	go func() {
 		kept <- database.Keep(ctx, s.f, func(own context.Context, f *factory.Factory) error {
-			return s.serveStore(own, f, func(http.Handler) error { return s.work(own, f, w) })
+			return s.serveStore(own, f, func() error { return s.work(own, f, w) })
 		}, func(store string, err error) { s.ended(w, store, err) })
 	}()
 	<-ctx.Done()

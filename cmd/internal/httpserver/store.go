@@ -27,11 +27,8 @@ func (s *Server) pagesConfig() pages.Config {
 	}
 }
 
-// serveStore serves a store while work goes on, which gets its handler. ctx only bounds the time
-// until work begins.
-func (s *Server) serveStore(
-	ctx context.Context, f *factory.Factory, work func(store http.Handler) error,
-) error {
+// serveStore serves a store while work goes on. ctx only bounds the time until work begins.
+func (s *Server) serveStore(ctx context.Context, f *factory.Factory, work func() error) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	detach, begun := context.AfterFunc(ctx, cancel), false
@@ -52,7 +49,7 @@ func (s *Server) serveStore(
 		defer s.stores.SetDown(name, board.ErrOpening)
 		detach()
 		begun = true
-		return work(handler)
+		return work()
 	})
 	if !begun && ctx.Err() != nil {
 		return nil // stopped while it connected
