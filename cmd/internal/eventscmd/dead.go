@@ -1,7 +1,6 @@
 package eventscmd
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -20,12 +19,6 @@ import (
 	"github.com/prescient-go/prescient/internal/seq"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
-
-func withList(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list *deadletter.List) error) error {
-	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
-		return fn(db, deadletter.NewList(db, f.Schema()))
-	})
-}
 
 func lettersFlags(c *cobra.Command, l *action.Letters) {
 	cli.WordVar(c.Flags(), &l.Subject, "subject", "only events of this `SUBJECT`, such as the id of a schedule")
@@ -48,7 +41,8 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
   prescient events dead --subject report-42 --output json`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withList(c.Context(), f, func(_ *sqlx.DB, list *deadletter.List) error {
+			return database.With(c.Context(), f, func(db *sqlx.DB, _ pgsql.Setting) error {
+				list := deadletter.NewList(db, f.Schema())
 				page, err := seq.Collect(seq.Pages(after, output.OneMore(limit),
 					func(after int64, limit int) ([]deadletter.Letter, int64, error) {
 						return list.Page(c.Context(), l.Filter(), after, limit)

@@ -34,10 +34,8 @@ func NewCmdEvents(f *factory.Factory) *cobra.Command {
 		newCmdPrune(f), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
-func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {
-	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		return fn(outbox.New(db, f.Schema()), setting.Now())
-	})
+func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox) error) error {
+	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error { return fn(outbox.New(db, f.Schema())) })
 }
 
 // position is a flag that takes a position in the outbox.
@@ -118,7 +116,7 @@ const (
 )
 
 func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
-	return withOutbox(ctx, f, func(box *outbox.Outbox, _ time.Time) error {
+	return withOutbox(ctx, f, func(box *outbox.Outbox) error {
 		after, err := tailStart(ctx, f, box, o)
 		if err != nil {
 			return toGoOn(f, err, o.consumer)
@@ -269,7 +267,7 @@ unless --unread is given.`,
 			if err := upTo.Set(args[1]); err != nil {
 				return exit.Usagef("POSITION %s: %w", args[1], err)
 			}
-			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
+			return withOutbox(c.Context(), f, func(box *outbox.Outbox) error {
 				consumer, err := box.Ack(c.Context(), args[0], upTo.Position)
 				if err != nil {
 					return toGoOn(f, err, args[0])
@@ -308,7 +306,7 @@ func newCmdConsumers(f *factory.Factory) *cobra.Command {
 		Example: `  prescient events consumers`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
+			return withOutbox(c.Context(), f, func(box *outbox.Outbox) error {
 				list, err := box.Consumers(c.Context())
 				if err != nil {
 					return err
