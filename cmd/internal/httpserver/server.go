@@ -61,16 +61,10 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 	}
 	answers, shown := s.apiConfig(f), s.pagesConfig()
 	answers.Stores, shown.Stores = &s.stores, &s.stores
-	if s.list, err = api.NewStores(answers); err != nil {
-		return nil, err
-	}
-	absent, err := api.NewAbsent(answers)
-	if err != nil {
-		return nil, err
-	}
-	s.absent = http.StripPrefix(pages.StorePath(""), absent)
-	s.top, err = pages.NewStores(shown)
-	return s, err
+	s.list = api.NewStores(answers)
+	s.absent = http.StripPrefix(pages.StorePath(""), api.NewAbsent(answers))
+	s.top = pages.NewStores(shown)
+	return s, nil
 }
 
 // Closed returns why the server has no pages and no API, or nil if it has them.

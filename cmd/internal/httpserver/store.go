@@ -85,25 +85,18 @@ func (s *Server) newHandler(
 	}
 	cfg := s.apiConfig(f)
 	cfg.Board, cfg.Schedules, cfg.DB, cfg.Base = b, store, bound.DB, base
-	answers, err := api.New(cfg)
-	if err != nil {
-		return nil, err
-	}
+	answers := api.New(cfg)
 	mux := http.NewServeMux()
 	mux.Handle("/api", answers)
 	mux.Handle("/api/", answers)
-	shown, err := s.newPages(name, b)
-	if err != nil {
-		return nil, err
-	}
-	mux.Handle("/", shown)
+	mux.Handle("/", s.newPages(name, b))
 	return mux, nil
 }
 
 // newPages returns the pages of a store.
-func (s *Server) newPages(name string, b *board.Board) (*pages.Pages, error) {
+func (s *Server) newPages(name string, b *board.Board) *pages.Pages {
 	if s.top != nil {
-		return s.top.Of(name, b), nil
+		return s.top.Of(name, b)
 	}
 	cfg := s.pagesConfig()
 	cfg.Board = b

@@ -51,39 +51,30 @@ type api struct {
 }
 
 // New returns the handler of everything below Prefix, except the list of stores.
-func New(cfg Config) (http.Handler, error) {
-	if cfg.Board == nil || cfg.Schedules == nil || cfg.DB == nil || cfg.Access == nil {
-		return nil, errors.New("api.Config: Board, Schedules, DB and Access must be set")
-	}
+func New(cfg Config) http.Handler {
 	a := newAPI(cfg)
 	a.web.Elsewhere = web.PathsAt(cfg.Base + Prefix + "/openapi.json")
-	return a.web.Handler(Prefix, maxBody, a.routes()), nil
+	return a.web.Handler(Prefix, maxBody, a.routes())
 }
 
 // NewStores returns the handler of the list of several stores. Each of them has a handler of New.
-func NewStores(cfg Config) (http.Handler, error) {
-	if cfg.Stores == nil || cfg.Access == nil {
-		return nil, errors.New("api.Config: Stores and Access must be set")
-	}
+func NewStores(cfg Config) http.Handler {
 	a := newAPI(cfg)
 	a.web.Elsewhere = "there is no such path: " + Prefix + "/stores lists the stores, and the API of each is below " +
 		"/stores/NAME" + Prefix + ", whose openapi.json describes its paths"
-	return a.web.Handler(Prefix, maxBody, a.storeRoutes()), nil
+	return a.web.Handler(Prefix, maxBody, a.storeRoutes())
 }
 
 // NewAbsent returns the handler of the API of stores without a handler of New. It answers 503 for a
 // store that is down, and otherwise 404. The paths of its requests begin with the name of a store.
-func NewAbsent(cfg Config) (http.Handler, error) {
-	if cfg.Stores == nil || cfg.Access == nil {
-		return nil, errors.New("api.Config: Stores and Access must be set")
-	}
+func NewAbsent(cfg Config) http.Handler {
 	return newAPI(cfg).web.Refuse(func(r *http.Request) error {
 		if store, _, why := cfg.Stores.Of(r.URL.Path); why != nil {
 			return web.NewProblem(http.StatusServiceUnavailable,
 				fmt.Sprintf("store %s cannot be read: %s", store, spoken.Error(why.Error())))
 		}
 		return web.NewProblem(http.StatusNotFound, "there is no store of this name: "+Prefix+"/stores lists the stores")
-	}), nil
+	})
 }
 
 func newAPI(cfg Config) *api {

@@ -93,8 +93,7 @@ func (w *world) serve(b *board.Board, change ...func(*Config)) {
 		c(&cfg)
 	}
 	w.config = cfg
-	w.handler, err = New(cfg)
-	w.must(err)
+	w.handler = New(cfg)
 }
 
 func (w *world) must(err error) {

@@ -1,7 +1,7 @@
 // Package pages serves prescient's pages for people. The server renders them, and they need no
 // JavaScript. A small script keeps them up to date.
 //
-//	p, err := pages.New(pages.Config{Board: b, Access: access})
+//	p := pages.New(pages.Config{Board: b, Access: access})
 //	mux.Handle("/", p)
 //
 // With several stores, NewStores returns the page of all, where people log in. Of returns the pages

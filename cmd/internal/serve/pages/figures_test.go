@@ -327,11 +327,9 @@ func newFigures(t *testing.T, width time.Duration) *figures {
 	f := &figures{shop: s, width: width, told: metrics.New(), text: map[string]string{}}
 	f.live()
 	f.browser = s.browser().login(story.ReadToken)
-	var err error
-	f.api, err = api.New(api.Config{
+	f.api = api.New(api.Config{
 		Board: s.Board, Schedules: s.Schedules, DB: s.DB, Access: story.Access(t, slog.New(slog.DiscardHandler)),
 	})
-	s.must(err)
 	f.text["status"], f.text["forecast"] = f.status(), f.forecast()
 	answer := httptest.NewRecorder()
 	f.told.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

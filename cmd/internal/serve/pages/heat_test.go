@@ -22,12 +22,8 @@ func TestTheHeatMapDrawsEveryMissedSlot(t *testing.T) {
 		}
 		days = append(days, board.LedgerDay{Day: day.Format(time.DateOnly), Cells: cells})
 	}
-	all, err := newTemplates()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var html strings.Builder
-	if err := all.execute(&html, "", time.Time{}, "ledger", "heat", newHeat(days)); err != nil {
+	if err := newTemplates().execute(&html, "", time.Time{}, "ledger", "heat", newHeat(days)); err != nil {
 		t.Fatal(err)
 	}
 	if drawn := strings.Count(html.String(), `</title><rect class="heat-missed"`); drawn != missed {

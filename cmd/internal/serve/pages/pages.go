@@ -8,7 +8,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -102,33 +101,17 @@ var sections = []section{
 }
 
 // New returns the handler of all pages.
-func New(cfg Config) (*Pages, error) {
-	if cfg.Board == nil || cfg.Access == nil {
-		return nil, errors.New("pages.Config: Board and Access must be set")
-	}
-	s, err := newSite(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return ofBoard(s), nil
-}
+func New(cfg Config) *Pages { return ofBoard(newSite(cfg)) }
 
-func newSite(cfg Config) (*site, error) {
+func newSite(cfg Config) *site {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Command = cmp.Or(cfg.Command, "prescient serve")
-	all, err := newTemplates()
-	if err != nil {
-		return nil, fmt.Errorf("parse the pages: %w", err)
-	}
-	static, err := fs.Sub(staticFiles, "static")
-	if err != nil {
-		return nil, err
-	}
+	static, _ := fs.Sub(staticFiles, "static") // the path is valid
 	return &site{
-		cfg: cfg, templates: all, static: static, version: versionOf(static),
+		cfg: cfg, templates: newTemplates(), static: static, version: versionOf(static),
 		sessions: newSessions(cfg.Secure), origin: http.NewCrossOriginProtection(),
 		now: func() time.Time { return time.Time{} },
-	}, nil
+	}
 }
 
 // ofBoard returns the pages of the Board of a site.

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,14 +21,8 @@ const (
 )
 
 // NewStores returns the handler of the page of all stores, where visitors log in for all of them.
-func NewStores(cfg Config) (*Pages, error) {
-	if cfg.Stores == nil || cfg.Access == nil {
-		return nil, errors.New("pages.Config: Stores and Access must be set")
-	}
-	s, err := newSite(cfg)
-	if err != nil {
-		return nil, err
-	}
+func NewStores(cfg Config) *Pages {
+	s := newSite(cfg)
 	all := allStores{s}
 	s.sections = []section{{"/", "Stores"}}
 	s.state = func(ctx context.Context) verdict { return all.read(ctx).Verdict }
@@ -37,7 +30,7 @@ func NewStores(cfg Config) (*Pages, error) {
 		mux.Handle("GET /{$}", v.readers(all.show))
 		mux.Handle("GET /entity", v.readers(all.find))
 		mux.Handle(StorePath(""), v.readers(all.absent))
-	}), nil
+	})
 }
 
 // Of returns the handler of the pages of one store. Their paths begin with StorePath, after those

@@ -23,46 +23,36 @@ type set struct {
 	all  map[string]*template.Template
 }
 
-func newTemplates() (*templates, error) {
-	first, err := parse()
+func newTemplates() *templates {
 	t := &templates{make(chan *set, runtime.GOMAXPROCS(0))}
-	for t.idle <- first; len(t.idle) < cap(t.idle); {
+	for t.idle <- parse(); len(t.idle) < cap(t.idle); {
 		t.idle <- nil
 	}
-	return t, err
+	return t
 }
 
 // execute writes a part of a page whose links begin with base, as of now.
-func (t *templates) execute(w io.Writer, base string, now time.Time, name, part string, data any) (err error) {
+func (t *templates) execute(w io.Writer, base string, now time.Time, name, part string, data any) error {
 	s := <-t.idle
 	defer func() { t.idle <- s }()
 	if s == nil {
-		if s, err = parse(); err != nil {
-			return err
-		}
+		s = parse()
 	}
 	s.base, s.now = base, now
 	return s.all[name].ExecuteTemplate(w, part, data)
 }
 
-func parse() (*set, error) {
-	names, err := fs.Glob(templateFiles, "templates/page_*.html")
-	if err != nil {
-		return nil, err
-	}
+func parse() *set {
+	names, _ := fs.Glob(templateFiles, "templates/page_*.html") // the pattern is valid
 	s := &set{all: map[string]*template.Template{}}
 	own := template.FuncMap{
 		"url":  func(path string, pairs ...any) string { return s.base + link(path, pairs...) },
 		"when": func(at any) template.HTML { return when(at, s.now) },
 	}
 	for _, name := range names {
-		t, err := template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles,
-			"templates/layout.html", "templates/parts.html",
-			"templates/chart.html", "templates/overview.html", name)
-		if err != nil {
-			return nil, err
-		}
-		s.all[name[len("templates/page_"):len(name)-len(".html")]] = t
+		s.all[name[len("templates/page_"):len(name)-len(".html")]] = template.Must(
+			template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles, "templates/layout.html",
+				"templates/parts.html", "templates/chart.html", "templates/overview.html", name))
 	}
-	return s, nil
+	return s
 }

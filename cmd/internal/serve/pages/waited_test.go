@@ -63,10 +63,9 @@ func TestASlotThatWaitedForALockNamesTheSessionAndIsNotCalledSlow(t *testing.T) 
 	s.has(b.get("/slot?at="+url.QueryEscape(open.Format(time.RFC3339)), http.StatusOK), `<span class="mark run">running</span>`)
 	s.has(b.get("/", http.StatusOK), "is being run; 1 row waits in it, and waited for a lock of "+holder+".")
 
-	handler, err := api.New(api.Config{
+	handler := api.New(api.Config{
 		Board: s.Board, Schedules: s.Schedules, DB: s.DB, Access: story.Access(t, slog.New(slog.DiscardHandler)),
 	})
-	s.must(err)
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/overview", nil)
 	r.Header.Set("Authorization", "Bearer "+story.ReadToken)
 	answer := httptest.NewRecorder()

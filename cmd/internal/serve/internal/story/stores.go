@@ -14,10 +14,7 @@ func Stores(t testing.TB, worlds map[string]*World, down map[string]error) http.
 	t.Helper()
 	stores := &board.Stores{}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	front, err := pages.NewStores(pages.Config{Stores: stores, Access: Access(t, log), Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	front := pages.NewStores(pages.Config{Stores: stores, Access: Access(t, log), Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle("/", front)
 	for name, w := range worlds {

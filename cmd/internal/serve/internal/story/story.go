@@ -128,8 +128,7 @@ func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *Wor
 	if change != nil {
 		change(&cfg)
 	}
-	w.Pages, err = pages.New(cfg)
-	w.must(err)
+	w.Pages = pages.New(cfg)
 	return w
 }
 
