@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/claim"
@@ -34,6 +35,12 @@ type catching struct {
 	errs   slotErrors // of slots, without those of locked rows
 	locked slotErrors // of locked rows
 	failed error      // of a run; the others are stopped
+}
+
+// slotOf says what a catch-up works on, to the other catch-ups of the runner.
+type slotOf struct {
+	slot time.Time
+	job  string // CatchUp.Job
 }
 
 // slotRun is the run of a slot, which goes on or has ended.
@@ -101,13 +108,21 @@ func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
 // isOver reports whether no further slot is begun.
 func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 && w.sel.limit <= 0 }
 
-// begin begins the run of a slot, and returns when the next one may begin.
+// begin begins the run of a slot, and returns when the next one may begin. It leaves the slot to another catch-up of the
+// runner that works on it: two of them at one slot would call a job with a limit twice as often, and both would stay.
 func (w *catching) begin(s slotRun) {
+	slot := slotOf{s.Slot, w.sel.job}
+	if _, taken := w.atWork.LoadOrStore(slot, true); taken {
+		s.result = s.result.plus(Result{Slot: s.Slot, Kind: w.sel.kind, State: StateOpen, Held: true})
+		w.conclude(s)
+		return
+	}
 	sel, next := w.sel, make(chan struct{})
 	sel.letNext = sync.OnceFunc(func() { close(next) })
 	w.going++
 	go func() {
 		result, err := w.run(w.ctx, s.Slot, sel)
+		w.atWork.Delete(slot)
 		sel.letNext()
 		s.taken, s.err = result.Checked+result.Yielded+result.Refused, err
 		if s.second {

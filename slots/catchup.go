@@ -93,8 +93,9 @@ type Total struct {
 // If only rows that other sessions have locked are left in a slot, CatchUp leaves them after some seconds. It looks at
 // the slot again at the end, and returns ErrLocked if they are still locked.
 //
-// Concurrent catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current
-// slot only if a run has opened it: a slot that has just begun belongs to its run.
+// Concurrent catch-ups share the work, and leave a slot that is being run to its runners. Catch-ups of one Runner leave
+// each other the slots that they work on, unless they are for different jobs; Result.Held is true for these. CatchUp
+// takes the current slot only if a run has opened it: a slot that has just begun belongs to its run.
 func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	sel, err := r.selection(c)
 	if err == nil { // Run may have waited and worked since the runner was made

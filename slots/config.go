@@ -119,6 +119,7 @@ type Runner struct {
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
 	telling *sync.Mutex                // held while Progress is called
+	atWork  *sync.Map                  // what its catch-ups work on, by slotOf
 }
 
 // isPgxAdapter reports whether a pool is one of pgx's own adapter for database/sql. A run would never end a slot whose
@@ -200,7 +201,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, setting: setting, telling: new(sync.Mutex), server: db.Server{
+	r := &Runner{cfg: cfg, setting: setting, telling: new(sync.Mutex), atWork: new(sync.Map), server: db.Server{
 		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
 	}}

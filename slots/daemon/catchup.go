@@ -32,6 +32,7 @@ const (
 // has come to all slots that it found, even if it left rows in some. The last one is the one that began last. It also
 // looks at the slots that the one before it still works on.
 type catchUpState struct {
+	runner   *slots.Runner
 	going    int       // catch-ups that go on
 	begun    int       // catch-ups that have begun
 	starts   bool      // the last one has slots to begin, or checks to start
@@ -114,12 +115,28 @@ func leftTo(r slots.Result) bool {
 	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
 }
 
-// catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
-// it left no slot, and the zero time if catch-up has not come to all slots. It calls begun when all is begun.
-func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time, begun func()) (left time.Time, err error) {
+// catchUpRunner returns the runner of all catch-ups, so that they leave each other the slots that they work on. No other
+// catch-up begins meanwhile.
+func (d *daemon) catchUpRunner(ctx context.Context) (*slots.Runner, error) {
+	d.mu.Lock()
+	r := d.catchUp.runner
+	d.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
 	cfg := d.cfg.Runner
 	cfg.Shared.Connections = cmp.Or(cfg.Shared.Connections, d.catchUpConnections)
 	r, err := slots.NewRunner(ctx, cfg)
+	d.mu.Lock()
+	d.catchUp.runner = r
+	d.mu.Unlock()
+	return r, err
+}
+
+// catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up. It returns until if
+// it left no slot, and the zero time if catch-up has not come to all slots. It calls begun when all is begun.
+func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time, begun func()) (left time.Time, err error) {
+	r, err := d.catchUpRunner(ctx)
 	if err != nil {
 		return left, stoppedBy(ctx, false, err)
 	}

@@ -627,6 +627,45 @@ func TestALongCheckInACatchUpDelaysNoOtherCatchUp(t *testing.T) {
 	})
 }
 
+// A catch-up waits some seconds for the limit of a job before another one begins.
+func TestALimitedJobInACatchUpDelaysNoOtherCatchUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a limit for long")
+	}
+	t.Parallel()
+	w := setup(t, time.Second)
+	w.record("job")
+	var calls, most atomic.Int64
+	end := make(chan struct{})
+	w.registry.Register("limited", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		most.Store(max(most.Load(), calls.Add(1)))
+		defer calls.Add(-1)
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return nil, ctx.Err()
+	}), jobs.Concurrency(1), jobs.Timeout(time.Minute))
+	if err := w.ledger.Begin(t.Context(), w.slot(-30)); err != nil {
+		t.Fatal(err)
+	}
+	const rows = 5000 // more than a claim takes
+	w.due(w.slot(-20), "limited", rows)
+	d, _ := w.start()
+	eventually(t, "a third catch-up to begin beside the first", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.catchUp.begun > 2
+	})
+	w.due(w.slot(-10), "job", 1)
+	eventually(t, "the row of another slot to be recorded", func() bool { return w.ended() == 1 })
+	if n := most.Load(); n != 1 {
+		t.Errorf("%d calls at once", n)
+	}
+	close(end)
+	eventually(t, "all rows to be recorded", func() bool { return w.ended() == rows+1 })
+}
+
 func TestACheckThatIgnoresItsTimeoutInACatchUpEndsTheDaemonBesideALockedRow(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)

@@ -25,8 +25,9 @@
 //     between it reads the slots since the last time, or since the first slot left to its run, and
 //     ten minutes before. It goes on to later slots while a check of an earlier one hangs. It leaves
 //     rows that other sessions have locked, and the next catch-up looks at them again. If it only
-//     waits for checks that run and for locks, the next one begins beside it. If both only wait,
-//     another catch-up begins when one of them ends.
+//     waits for checks that run, for locks and for limits of jobs, the next one begins beside it and
+//     leaves it the slots that it works on. If both only wait, another catch-up begins when one of
+//     them ends.
 //
 // A run never waits for catch-up, nor for the run of the slot before. Each has its own workers, so
 // a slow check delays only its own slot. Config.Slots bounds their number. At that number, a slot
