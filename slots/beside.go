@@ -63,8 +63,7 @@ func (l *lull) look(r *run) error {
 	if !limited || now.Sub(l.since) >= patience {
 		r.sel.letNext()
 	}
-	stays := r.sel.kind == KindRun && r.lanes.IsPaused(now) // run.stays waits for permits likewise
-	if len(starting) > 0 || !r.tasks.isLocked() || stays {
+	if len(starting) > 0 || !r.tasks.isLocked() || r.waitsForPermit(now) {
 		l.locked = time.Time{}
 		return nil
 	}
@@ -75,6 +74,11 @@ func (l *lull) look(r *run) error {
 		return nil
 	}
 	return ErrLocked
+}
+
+// waitsForPermit reports whether rows wait for a permit that other runs have, and may be claimed once they get it.
+func (r *run) waitsForPermit(now time.Time) bool {
+	return r.lanes.IsPaused(now) && !r.lanes.IsFull() && !r.lanes.IsLimitReached() && !r.sel.byHand
 }
 
 // leavesAt returns when a run leaves rows that are locked from now on: shortly before the next slot begins.

@@ -324,22 +324,35 @@ func TestRowsThatWaitForAPermitAreNotLeftWithLockedRows(t *testing.T) {
 		t.Skip("it waits for locks for long")
 	}
 	t.Parallel()
-	w := setup(t)
-	w.registry.Register("job", jobs.Row(done))
-	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
-	w.enqueue("job", slot(1), 1)
-	release := w.hold(1)
-	defer release()
-	w.enqueue("limited", slot(1), 1)
-	if !w.takePermit("limited", "") {
-		t.Fatal("the other run got no permit")
-	}
-	w.clock.Set(slot(1))
-	running := w.startRun(t.Context(), w.runner(leaves))
-	time.Sleep(10 * time.Second)
-	w.leavePermits()
-	if result := endOf(t, running); !errors.Is(result.err, slots.ErrLocked) || result.Finished != 1 {
-		t.Errorf("%+v", result)
+	for name, test := range map[string]func(w *world) (finished int64, err error){
+		"in a run": func(w *world) (int64, error) {
+			w.clock.Set(slot(1))
+			result, err := w.runner(leaves).Run(t.Context(), slot(1))
+			return result.Finished, err
+		},
+		"in a catch-up": func(w *world) (int64, error) {
+			w.clock.Set(slot(2))
+			caught, err := w.runner().CatchUp(t.Context(), slots.CatchUp{})
+			return caught.Total.Finished, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.registry.Register("job", jobs.Row(done))
+			w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
+			w.enqueue("job", slot(1), 1)
+			release := w.hold(1)
+			defer release()
+			w.enqueue("limited", slot(1), 1)
+			if !w.takePermit("limited", "") {
+				t.Fatal("the other run got no permit")
+			}
+			defer time.AfterFunc(20*time.Second, w.leavePermits).Stop()
+			if finished, err := test(w); !errors.Is(err, slots.ErrLocked) || finished != 1 {
+				t.Errorf("%d rows finished, %v", finished, err)
+			}
+		})
 	}
 }
 
