@@ -28,7 +28,7 @@ func newTransport(cfg Config) *http.Transport {
 		DialContext:         Dialer(cfg.Allow).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: cfg.Concurrency,
+		MaxIdleConnsPerHost: cfg.Idle,
 		IdleConnTimeout:     90 * time.Second,
 
 		MaxResponseHeaderBytes: maxHeaders,

@@ -29,9 +29,9 @@ type Config struct {
 	// Backoff is the approximate pause before the second attempt. It doubles with each attempt.
 	// Defaults to DefaultBackoff.
 	Backoff time.Duration
-	// Concurrency bounds the messages that are sent at once. Others wait. Defaults to
-	// DefaultConcurrency.
-	Concurrency int
+	// Idle bounds the connections that stay open for later messages. Defaults to DefaultIdle. Callers bound the messages
+	// that are sent at once: a wait for others here would count as time of the message.
+	Idle int
 	// MaxResponseBytes bounds the body of an answer; a longer one is an error. 0: Post reads no
 	// body and returns none.
 	MaxResponseBytes int64
@@ -45,7 +45,7 @@ const (
 	DefaultTimeout     = 20 * time.Second
 	DefaultMaxAttempts = 4
 	DefaultBackoff     = 500 * time.Millisecond
-	DefaultConcurrency = 16
+	DefaultIdle        = 16
 )
 
 // Message is a message to send.
@@ -66,10 +66,9 @@ type Message struct {
 
 // Client sends messages. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	signer  *Signer // nil: unsigned
-	http    *http.Client
-	sending chan struct{} // one for each message that is being sent
+	cfg    Config
+	signer *Signer // nil: unsigned
+	http   *http.Client
 }
 
 // New returns a client. Its error names the wrong setting, and does not show the secret.
@@ -77,12 +76,12 @@ func New(cfg Config) (*Client, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
 	cfg.Backoff = cmp.Or(cfg.Backoff, DefaultBackoff)
-	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
-	if cfg.Timeout < 0 || cfg.MaxAttempts < 0 || cfg.Backoff < 0 || cfg.Concurrency < 0 || cfg.MaxResponseBytes < 0 {
-		return nil, fmt.Errorf("timeout %s, tries %d, pause %s, concurrency %d, max answer %d: none must be negative",
-			cfg.Timeout, cfg.MaxAttempts, cfg.Backoff, cfg.Concurrency, cfg.MaxResponseBytes)
+	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
+	if cfg.Timeout < 0 || cfg.MaxAttempts < 0 || cfg.Backoff < 0 || cfg.Idle < 0 || cfg.MaxResponseBytes < 0 {
+		return nil, fmt.Errorf("timeout %s, tries %d, pause %s, idle connections %d, max answer %d: none must be negative",
+			cfg.Timeout, cfg.MaxAttempts, cfg.Backoff, cfg.Idle, cfg.MaxResponseBytes)
 	}
-	c := &Client{cfg: cfg, sending: make(chan struct{}, cfg.Concurrency)}
+	c := &Client{cfg: cfg}
 	if cfg.Secret != "" {
 		signer, err := NewSigner(cfg.Secret)
 		if err != nil {
@@ -103,12 +102,6 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, error) {
 	if err := CheckURL(to); err != nil {
 		return nil, err
-	}
-	select {
-	case c.sending <- struct{}{}:
-		defer func() { <-c.sending }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("post to %s: not sent: %w", Origin(to), context.Cause(ctx))
 	}
 	answer, err := c.retry(ctx, func() ([]byte, error) { return c.try(ctx, to, m) })
 	if err != nil {

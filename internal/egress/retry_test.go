@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,44 +241,9 @@ func TestEachTryIsSignedWithItsOwnTimeAndTheSameID(t *testing.T) {
 	})
 }
 
-func TestNoMoreMessagesAreUnderWayThanAllowed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		client, err := New(Config{Concurrency: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var underWay atomic.Int32
-		release := make(chan struct{})
-		client.http.Transport = transport(func(req *http.Request) (*http.Response, error) {
-			underWay.Add(1)
-			defer underWay.Add(-1)
-			<-release
-			return answer(200)(req)
-		})
-		done := make(chan error, 10)
-		for range 10 {
-			go func() {
-				_, err := client.Post(t.Context(), hook, Message{ID: "1"})
-				done <- err
-			}()
-		}
-		for left := int32(10); left > 0; left-- {
-			synctest.Wait()
-			if got := underWay.Load(); got != min(3, left) {
-				t.Errorf("%d are under way, %d are left", got, left)
-			}
-			release <- struct{}{}
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 func TestASettingThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, cfg := range []Config{{Timeout: -1}, {MaxAttempts: -1}, {Backoff: -1}, {Concurrency: -1}, {MaxResponseBytes: -1}, {Secret: "x"}} {
+	for _, cfg := range []Config{{Timeout: -1}, {MaxAttempts: -1}, {Backoff: -1}, {Idle: -1}, {MaxResponseBytes: -1}, {Secret: "x"}} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v", cfg)
 		}

@@ -97,7 +97,7 @@ func newService(cfg Config) (*service, error) {
 		return nil, err
 	}
 	client, err := egress.New(egress.Config{
-		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, MaxAttempts: tries, Concurrency: cfg.Concurrency,
+		Secret: cfg.Secret, Allow: cfg.Allow, Timeout: cfg.Timeout, MaxAttempts: tries, Idle: cfg.Concurrency,
 		MaxResponseBytes: maxAnswer + int64(cfg.BatchSize)*maxAnswerRow,
 	})
 	if err != nil {

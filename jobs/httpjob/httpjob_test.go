@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,7 +113,9 @@ func (w *world) due(list ...jobs.Request) {
 	w.t.Helper()
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
-		job.CheckAt = slot(1)
+		if job.CheckAt.IsZero() {
+			job.CheckAt = slot(1)
+		}
 		if _, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), job); err != nil {
 			w.t.Fatal(err)
 		}
@@ -130,10 +133,20 @@ func (w *world) config(change ...func(*httpjob.Config)) httpjob.Config {
 // run runs a slot.
 func (w *world) run(at time.Time, cfg httpjob.Config, opts ...jobs.Option) slots.Result {
 	w.t.Helper()
+	return w.runWith(w.registry(cfg, opts...), at)
+}
+
+func (w *world) registry(cfg httpjob.Config, opts ...jobs.Option) *jobs.Registry {
+	w.t.Helper()
 	registry := jobs.NewRegistry()
 	if err := httpjob.Register(registry, cfg, opts...); err != nil {
 		w.t.Fatal(err)
 	}
+	return registry
+}
+
+func (w *world) runWith(registry *jobs.Registry, at time.Time) slots.Result {
+	w.t.Helper()
 	runner, err := slots.NewRunner(w.t.Context(), slots.Config{
 		DB: w.db, Schema: w.schema, Registry: registry, Now: func() time.Time { return at.Add(1500 * time.Millisecond) }, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -174,6 +187,31 @@ func diff(t *testing.T, want, got any) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+}
+
+// A daemon runs a slot beside the one before, and catch-up beside both.
+func TestRequestsOfOneRunDoNotWaitForThoseOfAnother(t *testing.T) {
+	t.Parallel()
+	var arrived atomic.Int64
+	both := make(chan struct{})
+	w := setup(t, each(func(string) result {
+		if arrived.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+		case <-time.After(10 * time.Second):
+		}
+		return result{"next": nil}
+	}))
+	w.due(jobs.Request{EntityKey: "first"}, jobs.Request{EntityKey: "second", CheckAt: slot(2)})
+	registry := w.registry(w.config(func(c *httpjob.Config) { c.Concurrency, c.Timeout = 1, 5*time.Second }), jobs.Retry(0))
+	var runs sync.WaitGroup
+	for n := range 2 {
+		runs.Go(func() { w.runWith(registry, slot(1+n)) })
+	}
+	runs.Wait()
+	diff(t, map[string]string{"first": "done", "second": "done"}, w.state())
 }
 
 func invoices(keys ...string) (list []jobs.Request) {

@@ -77,6 +77,9 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 	return event.Partial(errs)
 }
 
+// atOnce bounds the events that are under way.
+const atOnce = 16
+
 // send posts the events of each chain in order, and those of different chains concurrently.
 func (b *batch) send(ctx context.Context, events []event.Event, chains [][]int, errs []error) {
 	waiting := make(chan []int, len(chains))
@@ -85,7 +88,7 @@ func (b *batch) send(ctx context.Context, events []event.Event, chains [][]int, 
 	}
 	close(waiting)
 	var wg sync.WaitGroup
-	for range min(egress.DefaultConcurrency, len(chains)) {
+	for range min(atOnce, len(chains)) {
 		wg.Go(func() {
 			for chain := range waiting {
 				event.InOrder(chain, errs, func(i int) error { return b.post(ctx, events[i]) })
@@ -114,7 +117,7 @@ func share(ctx context.Context) time.Duration {
 
 // maxFailed is how many events in a row may fail before the rest of a batch is given up: as many as
 // are under way.
-const maxFailed = egress.DefaultConcurrency
+const maxFailed = atOnce
 
 var errDown = fmt.Errorf("%w: the %d events before it failed", event.ErrNotSent, maxFailed)
 
