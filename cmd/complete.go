@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/installcmd"
+	"github.com/prescient-go/prescient/cmd/internal/perform"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -41,10 +42,10 @@ type offer func(ctx context.Context, f *factory.Factory, typed string) []string
 // offers has the kinds that a shell completes, by their name in help: an argument, or the value of
 // a flag.
 var offers = map[string]offer{
-	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
-	"ENTITY": offerEntities, "RULE": offerRules, "STORE": offerStores,
+	"JOB": offerJobs, "ID": found(findSchedules), "SLOT": found(findSlots), "CONSUMER": found(findConsumers),
+	"ENTITY": found(findEntities), "RULE": found(findRules), "STORE": offerStores,
 	"RECEIVER":    offerReceivers,
-	"DEAD LETTER": offerDeadLetters,
+	"DEAD LETTER": found(findDeadLetters),
 	"SHELL":       offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"),
 	"FORMAT": offerWords("text", "json"),
 }
@@ -127,76 +128,50 @@ func offerWords(words ...string) offer {
 }
 
 // offerJobs offers the jobs of the binary, of the settings and of the database.
-func offerJobs(ctx context.Context, f *factory.Factory, _ string) []string {
+func offerJobs(ctx context.Context, f *factory.Factory, typed string) []string {
 	names := append(checks.Names(f), schedule.JobExec)
-	names = append(names, look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		client, err := database.Client(ctx, f, db, nil)
-		if err != nil {
-			return nil, err
-		}
-		return admin.New(client).JobNames(ctx, db, action.MostNames)
-	})...)
+	names = append(names, found(func(ctx context.Context, s *action.Store, _ string) ([]string, error) {
+		return admin.New(s.Client).JobNames(ctx, s.DB, action.MostNames)
+	})(ctx, f, typed)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-func offerSchedules(ctx context.Context, f *factory.Factory, typed string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
-		store, err := database.Schedules(ctx, f, db, nil)
+func findSchedules(ctx context.Context, s *action.Store, typed string) (ids []string, err error) {
+	for v, err := range s.Schedules.List(ctx, s.DB, schedule.Filter{Prefix: typed, Limit: completed}) {
 		if err != nil {
-			return nil, err
+			return ids, err
 		}
-		for s, err := range store.List(ctx, db, schedule.Filter{Prefix: typed, Limit: completed}) {
-			if err != nil {
-				return ids, err
-			}
-			ids = append(ids, cobra.CompletionWithDesc(s.ID, s.Crontab))
-		}
-		return ids, nil
-	})
+		ids = append(ids, cobra.CompletionWithDesc(v.ID, v.Crontab))
+	}
+	return ids, nil
 }
 
-func offerSlots(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (slots []string, err error) {
-		ledger, err := database.Ledger(ctx, f, db)
+func findSlots(ctx context.Context, s *action.Store, _ string) (slots []string, err error) {
+	for v, err := range s.Ledger.List(ctx, time.Time{}, time.Time{}, completedSlots) {
 		if err != nil {
-			return nil, err
+			return slots, err
 		}
-		for s, err := range ledger.List(ctx, time.Time{}, time.Time{}, completedSlots) {
-			if err != nil {
-				return slots, err
-			}
-			slots = append(slots, cobra.CompletionWithDesc(spoken.Instant(s.Slot), string(s.State)))
-		}
-		return slots, nil
-	})
+		slots = append(slots, cobra.CompletionWithDesc(spoken.Instant(v.Slot), string(v.State)))
+	}
+	return slots, nil
 }
 
-func offerConsumers(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		list, err := outbox.New(db, f.Schema()).Consumers(ctx)
-		return seq.Map(list, func(c outbox.Consumer) string { return c.Name }), err
-	})
+func findConsumers(ctx context.Context, s *action.Store, _ string) ([]string, error) {
+	list, err := outbox.New(s.DB, s.Schema).Consumers(ctx)
+	return seq.Map(list, func(c outbox.Consumer) string { return c.Name }), err
 }
 
-func offerEntities(ctx context.Context, f *factory.Factory, typed string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		client, err := database.Client(ctx, f, db, nil)
-		if err != nil {
-			return nil, err
-		}
-		return admin.New(client).EntityNames(ctx, db, typed, completed)
-	})
+func findEntities(ctx context.Context, s *action.Store, typed string) ([]string, error) {
+	return admin.New(s.Client).EntityNames(ctx, s.DB, typed, completed)
 }
 
-func offerRules(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		ledger, err := database.Ledger(ctx, f, db)
-		if err != nil {
-			return nil, err
-		}
-		return ledger.Rules(ctx)
-	})
+func findRules(ctx context.Context, s *action.Store, _ string) ([]string, error) {
+	return s.Ledger.Rules(ctx)
+}
+
+func findDeadLetters(ctx context.Context, s *action.Store, _ string) ([]string, error) {
+	return deadletter.NewList(s.DB, s.Schema).IDs(ctx, completed)
 }
 
 // offerStores offers the stores of the settings.
@@ -209,34 +184,36 @@ func offerReceivers(_ context.Context, f *factory.Factory, _ string) []string {
 	return seq.Map(f.Config().Receivers, func(r config.Receiver) string { return r.Name })
 }
 
-func offerDeadLetters(ctx context.Context, f *factory.Factory, _ string) []string {
-	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		return deadletter.NewList(db, f.Schema()).IDs(ctx, completed)
-	})
-}
-
-// look returns what fn finds in the database, or nothing if the database does not answer in time.
+// found offers what fn finds in the database, or nothing if the database does not answer in time.
 // Unlike Open it does not start or migrate the private PostgreSQL.
-func look(
-	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, db *sqlx.DB) ([]string, error),
-) []string {
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
-	defer cancel()
-	found := make(chan []string, 1)
-	go func() {
-		defer close(found)
-		db, err := database.Running(ctx, f)
-		if err != nil {
-			return
+func found(fn func(ctx context.Context, s *action.Store, typed string) ([]string, error)) offer {
+	return func(ctx context.Context, f *factory.Factory, typed string) []string {
+		ctx, cancel := context.WithTimeout(ctx, completeTime)
+		defer cancel()
+		answer := make(chan []string, 1)
+		go func() {
+			defer close(answer)
+			db, err := database.Running(ctx, f)
+			if err != nil {
+				return
+			}
+			defer func() { _ = db.Close() }()
+			setting, err := pgsql.ReadSetting(ctx, db, f.Schema())
+			if err != nil {
+				return
+			}
+			s, err := perform.On(ctx, f, db, setting)
+			if err != nil {
+				return
+			}
+			values, _ := fn(ctx, s, typed)
+			answer <- values
+		}()
+		select {
+		case values := <-answer:
+			return values
+		case <-ctx.Done(): // a connection may not notice
+			return nil
 		}
-		defer func() { _ = db.Close() }()
-		values, _ := fn(ctx, db)
-		found <- values
-	}()
-	select {
-	case values := <-found:
-		return values
-	case <-ctx.Done(): // a connection may not notice
-		return nil
 	}
 }

@@ -279,11 +279,6 @@ func With(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.
 	return fn(db, setting)
 }
 
-// Ledger returns the ledger of the schema.
-func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*ledger.Ledger, error) {
-	return ledger.New(ctx, db, f.Config().Database.Schema, nil)
-}
-
 // Client returns the client for the jobs of the schema. It reads the settings of the database if they
 // are nil.
 func Client(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting) (*jobs.Client, error) {
@@ -306,14 +301,11 @@ func Change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 	})
 }
 
-// Schedules returns the recurring schedules of the schema. It reads the settings of the database if
-// they are nil.
-func Schedules(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting,
-) (*schedule.Store, error) {
+// Schedules returns the recurring schedules of the schema.
+func Schedules(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting) (*schedule.Store, error) {
 	cfg := f.Config()
 	return schedule.NewStore(ctx, db, schedule.Config{
-		Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload, Setting: setting,
+		Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload, Setting: &setting,
 	})
 }
 

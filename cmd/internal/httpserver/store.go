@@ -79,7 +79,7 @@ func (s *Server) newHandler(
 	if name != "" {
 		base = pages.StorePath(name)
 	}
-	store, err := database.Schedules(ctx, f, bound.DB, &bound.Setting)
+	store, err := database.Schedules(ctx, f, bound.DB, bound.Setting)
 	if err != nil {
 		return nil, err
 	}

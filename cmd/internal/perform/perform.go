@@ -83,7 +83,7 @@ func On(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Sett
 	if s.Client, err = database.Client(ctx, f, db, &setting); err != nil {
 		return nil, err
 	}
-	if s.Schedules, err = database.Schedules(ctx, f, db, &setting); err != nil {
+	if s.Schedules, err = database.Schedules(ctx, f, db, setting); err != nil {
 		return nil, err
 	}
 	s.Rules, err = rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema, Setting: &setting})
