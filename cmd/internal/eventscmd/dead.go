@@ -1,7 +1,7 @@
 package eventscmd
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -50,11 +50,9 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
 				if err != nil {
 					return err
 				}
-				if n := int(limit); n > 0 && len(page) > n {
-					page = page[:n]
-					output.More(c.Context(), f.Log(), n,
-						fmt.Sprintf("go on with --after %d, or give a larger --limit", page[n-1].Number))
-				}
+				page = output.Limited(c.Context(), f.Log(), page, limit, func(l deadletter.Letter) string {
+					return strconv.FormatInt(l.Number, 10)
+				})
 				header := table.Row{"DEAD SINCE", "DESTINATION", "REFUSALS", "SUBJECT", "ID", "ERROR"}
 				return output.List(f.Printer, seq.Map(page, view.NewDeadLetter), header, func(v view.DeadLetter) table.Row {
 					return table.Row{v.DeadAt, v.Destination, v.Refusals, v.Subject, v.ID, v.Error}

@@ -180,7 +180,7 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after outbox.Position, shown int) error {
 	page, err := box.Read(ctx, after, 1)
 	if err == nil && len(page) > 0 {
-		output.More(ctx, f.Log(), shown, "go on with --after "+after.String()+", or give a larger --limit")
+		output.More(ctx, f.Log(), shown, after.String())
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func readEach[T any](
 			n++
 		}
 		if limit > 0 && n == int(limit) && !next.IsZero() {
-			output.More(ctx, f.Log(), n, "go on with --after "+next.String()+", or give a larger --limit")
+			output.More(ctx, f.Log(), n, next.String())
 		}
 	}
 }

@@ -161,18 +161,20 @@ func OneMore(limit cli.Count) int {
 }
 
 // Limited returns the elements of a list up to a limit. If there are more, it logs that, and how to get
-// them.
-func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.Count, how string) []T {
+// them: place returns what --after takes to go on behind an element.
+func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.Count, place func(T) string) []T {
 	if limit == 0 || len(list) <= int(limit) {
 		return list
 	}
-	More(ctx, log, int(limit), how)
+	More(ctx, log, int(limit), place(list[limit-1]))
 	return list[:limit]
 }
 
-// More logs that a list has more elements than those that are shown, and how to get them.
-func More(ctx context.Context, log *slog.Logger, shown int, how string) {
-	log.WarnContext(ctx, fmt.Sprintf("%d shown; there are more: %s", shown, how)) //nolint:sloglint // for a person
+// More logs that a list has more elements than those that are shown, and how to get them. place is what
+// --after takes to go on behind the last one.
+func More(ctx context.Context, log *slog.Logger, shown int, place string) {
+	log.WarnContext(ctx, fmt.Sprintf( //nolint:sloglint // for a person
+		"%d shown; there are more: go on with --after %s, or give a larger --limit", shown, place))
 }
 
 // shown is the number of elements of a long list that Few prints.

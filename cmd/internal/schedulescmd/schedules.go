@@ -76,10 +76,7 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			}
 			views = append(views, scheduleapi.NewView(v))
 		}
-		if limit := int(o.limit); limit > 0 && len(views) > limit {
-			last := spoken.Word(views[limit-1].ID)
-			views = output.Limited(ctx, f.Log(), views, o.limit, "go on with --after "+last+", or give a larger --limit")
-		}
+		views = output.Limited(ctx, f.Log(), views, o.limit, func(v scheduleapi.View) string { return spoken.Word(v.ID) })
 		header := table.Row{
 			"ID", "STATE", "LAST", "NEXT", "CRONTAB", "DOES", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
 			output.Droppable("DROPPED"), output.Droppable("PAUSED BY"), "LAST ERROR",

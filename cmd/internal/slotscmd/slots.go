@@ -74,10 +74,7 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if err != nil {
 			return err
 		}
-		if limit := int(o.limit); limit > 0 && len(runs) > limit {
-			last := spoken.Instant(runs[limit-1].Slot)
-			runs = output.Limited(ctx, f.Log(), runs, o.limit, "go on with --after "+last+", or give a larger --limit")
-		}
+		runs = output.Limited(ctx, f.Log(), runs, o.limit, func(r ledger.SlotRun) string { return spoken.Instant(r.Slot) })
 		header := table.Row{
 			"SLOT", "STATE", output.Droppable("KIND"), "OPENED LATE", "PLANNED", "CHECKED", "FINISHED",
 			output.Droppable("RESCHEDULED"), "FAILED",
