@@ -3,16 +3,10 @@ package scheduleapi
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"math"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/prescient-go/prescient/internal/payload"
-	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -66,24 +60,8 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	if !ok {
 		return nil, web.NewProblem(http.StatusBadRequest, "the body: want an object of the fields to change")
 	}
-	for name := range changes {
-		if !fieldNames[name] {
-			return nil, web.NewProblem(http.StatusBadRequest, fmt.Sprintf("the body: unknown field %q%s", name,
-				spoken.Meant(name, slices.Collect(maps.Keys(fieldNames)))))
-		}
-	}
-	return changes, nil
+	return changes, web.Parse(text, new(body))
 }
-
-// fieldNames are the names of the fields of a body.
-var fieldNames = func() map[string]bool {
-	names := map[string]bool{}
-	for field := range reflect.TypeFor[body]().Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names[name] = true
-	}
-	return names
-}()
 
 // patched returns a body after the changes.
 func patched(b body, changes map[string]any) (merged body, err error) {
