@@ -147,15 +147,15 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	return outbox.New(c.DB, c.Schema).PublishTx(ctx, tx, events)
 }
 
-// stillGivenUp returns a finding for each job whose rows gave up, as a person was told, and are no finding of status
-// any more because of their age alone. It is over once they are retried, acknowledged or pruned.
+// stillGivenUp returns a finding for each job whose rows gave up, as a look has found, and are no finding of status any
+// more because of their age alone. It is over once they are retried, acknowledged or pruned.
 func (c Config) stillGivenUp(
 	ctx context.Context, tx *sqlx.Tx, known []Known, findings []health.Finding,
 ) (stay []health.Finding, err error) {
 	for _, k := range known {
 		job, is := strings.CutPrefix(k.Finding, "gave-up/")
 		found := func(f health.Finding) bool { return f.Name() == k.Finding }
-		if !is || k.ToldAt.IsZero() || slices.ContainsFunc(findings, found) {
+		if !is || k.Since.IsZero() || slices.ContainsFunc(findings, found) {
 			continue
 		}
 		left := false
@@ -196,10 +196,12 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 			return err
 		}
 		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() || k.Stays })
-		subjects := pq.StringArray(seq.Map(list, subject))
+		subjects := pq.StringArray(append(seq.Map(list, subject), seq.Map(list, subjectAnew)...))
 		refused, err := pg.Collect(ctx, tx, pg.AlertRefused.In(schema), []any{message.Consumer(receiver), subjects},
 			func(row *sql.Rows, subject *string) error { return row.Scan(subject) })
-		list = slices.DeleteFunc(list, func(k Known) bool { return slices.Contains(refused, subject(k)) })
+		list = slices.DeleteFunc(list, func(k Known) bool {
+			return slices.Contains(refused, subject(k)) || slices.Contains(refused, subjectAnew(k))
+		})
 		return err
 	})
 	if err != nil {
@@ -246,6 +248,7 @@ func (c Config) merge(findings []health.Finding) map[string]string {
 type told struct {
 	Known
 	over, again bool
+	anew        bool // the finding only stayed, and was found again
 	quiet       bool // only a service that keeps an incident gets it
 }
 
@@ -267,7 +270,8 @@ func decide(known []Known, found, stay map[string]string, now time.Time, repeat 
 		old, stays := stay[k.Finding]
 		switch {
 		case is || stays:
-			again := !k.ToldAt.IsZero() && (stays || !k.Stays)
+			was := !k.ToldAt.IsZero() // told
+			again := was && (stays || !k.Stays)
 			if k.Text = cmp.Or(text, old); k.Since.IsZero() {
 				k.Since = now
 			}
@@ -275,7 +279,7 @@ func decide(known []Known, found, stay map[string]string, now time.Time, repeat 
 			back := k.ToldAt.After(now) // the clock was set back
 			if !silent && (!again || back || now.Sub(k.ToldAt) >= repeat) {
 				k.ToldAt, k.Stays = now, stays
-				d.messages = append(d.messages, told{Known: k, again: again})
+				d.messages = append(d.messages, told{Known: k, again: again, anew: was && !again})
 			}
 			d.keep = append(d.keep, k)
 			continue
@@ -343,10 +347,14 @@ func (c Config) event(m told, now time.Time) event.Event {
 	}{m.Finding, m.Since, message.Message{
 		Text: text, About: c.id(m, "problem"), Over: m.over, Quiet: m.quiet,
 	}})
-	return event.Event{
+	e := event.Event{
 		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Known), Time: now,
 		PublishedAt: now, Data: data,
 	}
+	if m.anew {
+		e.Subject = subjectAnew(m.Known)
+	}
+	return e
 }
 
 // id returns the same text for the same finding and the same what.
@@ -358,14 +366,20 @@ func (c Config) id(m told, what string) string {
 // subject returns the subject of the messages about a finding since it has appeared. A finding that comes again has
 // another one, because a message that became a dead letter holds back the later ones of its subject. The name of a job
 // may have control characters, which no subject may have.
-func subject(k Known) string {
+func subject(k Known) string { return subjectOf(k, k.Since) }
+
+// subjectAnew returns the subject of a message that tells anew of a finding, as of rows that gave up after those that
+// were told: a dead letter about those must not hold it back.
+func subjectAnew(k Known) string { return subjectOf(k, k.ToldAt) }
+
+func subjectOf(k Known, at time.Time) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0x9f {
 			return '?'
 		}
 		return r
 	}, k.Finding)
-	return "finding/" + name + "/" + k.Since.UTC().Format(time.RFC3339Nano)
+	return "finding/" + name + "/" + at.UTC().Format(time.RFC3339Nano)
 }
 
 // Silence tells no message about a finding until an instant from now.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -224,11 +225,14 @@ func (w *world) giveUp(job string) {
 		values (1, $1, 'order', '1', '', now(), now(), 1, 1, '0', now(), 'shop', 'failed', 'boom')`, job)
 }
 
-// passDay makes the rows that gave up, and the findings, a day older.
+// passDay makes the rows that gave up, and the findings, a day older. Dead letters go on to be about their finding.
 func (w *world) passDay() {
 	w.t.Helper()
 	w.db.MustExec("update prescient.future_job_history set finished_at = (finished_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
 	w.db.MustExec("update prescient.alert set since = (since at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
+	w.db.MustExec(`update prescient.event_dead d set subject = 'finding/' || a.finding || '/'
+			|| rtrim(rtrim(to_char(a.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'
+		from prescient.alert a where d.subject like 'finding/' || a.finding || '/%'`)
 }
 
 // refusing is a receiver that refuses the messages about a finding while it is full.
@@ -255,18 +259,19 @@ func (r *refusing) Publish(_ context.Context, events []event.Event) error {
 
 func (r *refusing) Close() error { return nil }
 
-// A finding that comes again must not wait for an operator who does not know of it.
-func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	desk := &refusing{full: true}
+// refuses returns a receiver that refuses all messages, each once, and a function that looks and returns what it has
+// got.
+func (w *world) refuses() (desk *refusing, look func() string) {
+	t := w.t
+	t.Helper()
+	desk = &refusing{full: true}
 	cfg := forward.Config{DB: w.db, MaxRefusals: 1, Logger: w.cfg.Logger, Destinations: []forward.Destination{
 		{Name: message.Consumer("ops"), Address: "test:", Types: []string{message.Type("ops")}, Publisher: desk},
 	}}
 	if err := forward.Name(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	look := func() string {
+	return desk, func() string {
 		t.Helper()
 		if err := alert.Tell(t.Context(), w.cfg); err != nil {
 			t.Fatal(err)
@@ -290,6 +295,13 @@ func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
 		desk.got = nil
 		return got
 	}
+}
+
+// A finding that comes again must not wait for an operator who does not know of it.
+func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	desk, look := w.refuses()
 	w.giveUp("card")
 	w.want("the receiver is full", look(), "")
 	desk.full = false
@@ -301,6 +313,28 @@ func TestADeadLetterHoldsBackOnlyTheMessagesOfItsOccurrence(t *testing.T) {
 	w.want("it appears again", look(), "gave-up/card: 1 row")
 	w.db.MustExec("delete from prescient.future_job_history")
 	w.want("it is over", look(), "over: gave-up/card")
+}
+
+func TestADeadLetterHoldsBackNoMessageAboutRowsThatGiveUpLater(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	desk, look := w.refuses()
+	w.giveUp("card")
+	w.want("the receiver is full", look(), "")
+	w.passDay()
+	desk.full = false
+	w.want("a day later", look(), "")
+	w.giveUp("card")
+	w.want("it gives up again", look(), "gave-up/card: 1 row")
+	w.passDay()
+	w.want("another day later", look(), "")
+	desk.full = true
+	w.giveUp("card")
+	w.want("it gives up again, and the receiver is full", look(), "")
+	list, err := alert.Told(t.Context(), w.db, "", "ops")
+	if err != nil || slices.ContainsFunc(list, func(k alert.Known) bool { return k.Finding == "gave-up/card" }) {
+		t.Errorf("told %+v, %v", list, err)
+	}
 }
 
 func TestAFindingIsToldOnceTheReceiverRefusesNoMessageAboutIt(t *testing.T) {
@@ -411,6 +445,29 @@ func TestRowsThatGiveUpAfterOlderOnesAreToldAtOnce(t *testing.T) {
 
 	w.passDay()
 	w.want("the last day passes", w.told(), "")
+	w.db.MustExec("delete from prescient.future_job_history")
+	w.want("it is over", w.told(), "finding/gave-up/card: over: gave-up/card, told over")
+}
+
+func TestRowsThatGiveUpWhileTheirFindingIsSilencedForLongAreToldAfterwards(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	tx := w.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	if err := alert.Silence(t.Context(), tx, "", "gave-up/card", 48*time.Hour, "the bank moves"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("nothing has happened", w.told(), "")
+	w.giveUp("card")
+	w.want("it gives up", w.told(), "")
+	w.passDay()
+	w.want("a day later", w.told(), "")
+	w.db.MustExec("update prescient.alert set silenced_until = now()")
+	w.want("the silence ends", w.told(), "finding/gave-up/card: gave-up/card: rows of")
+	w.want("it was told", w.told(), "")
 	w.db.MustExec("delete from prescient.future_job_history")
 	w.want("it is over", w.told(), "finding/gave-up/card: over: gave-up/card, told over")
 }
