@@ -95,12 +95,12 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 		}
 		r.past = newPast(list, r.grid, r.since)
 		r.seasons = r.past.seasonalities()
-		histories, err := r.readHistories(ctx, tx, r.now.Add(-lookBack*day), r.now)
+		histories, err := r.readHistories(ctx, tx)
 		if err != nil {
 			return err
 		}
 		r.curves = curvesOf(histories)
-		if r.coming, err = r.readSchedules(ctx, tx, -1); err != nil {
+		if r.coming, err = r.readSchedules(ctx, tx); err != nil {
 			return err
 		}
 		return r.readOverdue(ctx, tx)

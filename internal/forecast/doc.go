@@ -16,11 +16,10 @@
 // Reading is bounded, however many rows wait: a thousand index entries for each job in a slot,
 // MaxSlots slots, and a sample of history. An enqueue pays nothing for it.
 //
-//	Compute    compute.go   reads all of it, and puts it together
-//	curve      stay.go      when the rows of a job come and go
-//	past       past.go      what the ledger has of the past
-//	cost       cost.go      how long a slot takes
-//	WhatIf     whatif.go    the same with other runners, workers or width
-//	finding    finding.go   what is too much, and what would help
-//	Backtest   backtest.go  compares predictions of past slots with their runs
+//	Compute   compute.go  reads all of it, and puts it together
+//	curve     stay.go     when the rows of a job come and go
+//	past      past.go     what the ledger has of the past
+//	cost      cost.go     how long a slot takes
+//	WhatIf    whatif.go   the same with other runners, workers or width
+//	finding   finding.go  what is too much, and what would help
 package forecast

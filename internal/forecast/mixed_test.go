@@ -54,9 +54,7 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 			list = ask(list, "invoice.due", 3000, after(14*time.Hour, 4*time.Hour))
 		}
 		w.enqueue(list)
-	})
-	w.backtest(5*24*time.Hour, time.Hour, promised)
-	w.backtest(5*24*time.Hour, 24*time.Hour, promised)
+	}, promises()...)
 }
 
 // mixedJobs registers the jobs of the workload.

@@ -105,11 +105,9 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 		}
 		w.cancel(gone)
 	}
-	w.play(orderDays*24*time.Hour, happen)
-	w.backtest(orderDays*24*time.Hour, time.Hour, promised)
-	w.backtest(orderDays*24*time.Hour, 24*time.Hour, promised)
 	// No rows wait so early: the forecast is the usual number, of which three weeks are known.
-	w.backtest(7*24*time.Hour, 73*time.Hour, 0.5)
+	early := &prediction{lead: 73 * time.Hour, every: 24 * time.Hour, last: 7 * 24 * time.Hour, limit: 0.5}
+	w.play(orderDays*24*time.Hour, happen, append(promises(), early)...)
 }
 
 func (w *world) ask(o order) []jobs.Request {

@@ -80,12 +80,6 @@ func distance(list []*ran, i int, otherwise time.Duration) time.Duration {
 	return nearest
 }
 
-// before returns the past as it was known at an instant.
-func (p past) before(now time.Time) past {
-	n, _ := slices.BinarySearchFunc(p.list, now, func(r *ran, now time.Time) int { return r.slot.Compare(now) })
-	return past{p.bySlot, p.list[:n]}
-}
-
 // last returns the last slot of the past, or the zero time if there is none.
 func (p past) last() time.Time {
 	if len(p.list) == 0 {

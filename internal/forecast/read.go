@@ -204,16 +204,16 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	return list, nil
 }
 
-// readHistories reads samples of the rows that ended from one instant up to another, and of waiting
-// rows.
-func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]rowHistory, error) {
+// readHistories reads samples of the rows that ended in the days that count, and of waiting rows.
+func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx) ([]rowHistory, error) {
+	from := r.now.Add(-lookBack * day)
 	var history, waiting int64
 	if err := pg.One(ctx, tx, pg.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
 		return nil, fmt.Errorf("read how much history there is: %w", err)
 	}
 	var list []rowHistory
 	var m pg.Message // Citus does not support parameters for a sample
-	m.Add(pg.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
+	m.Add(pg.ForecastHistory.In(r.schema), []any{r.percent(history), from, r.now}, func(row *sql.Rows) error {
 		var l rowHistory
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.finishedAt, &l.removed, &l.exact)
 		list = append(list, l)

@@ -26,42 +26,29 @@ type timeline struct {
 	spec      schedule.Spec
 	schedules float64
 	deadline  time.Duration // the shortest; 0: none
-	since     time.Time     // the first slot that it is known for; zero: all
 }
 
-// readSchedules reads a sample of the schedules, and returns what they bring to each slot. If lead
-// is not negative, it leaves out schedules that were unknown that long before their slot.
-func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Duration) (map[int64]coming, error) {
+// readSchedules reads a sample of the schedules, and returns what they bring to each slot.
+func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx) (map[int64]coming, error) {
 	list, share, err := schedule.Sample(reserved.Caller{}, ctx, tx, r.schema)
 	if err != nil || share == 0 {
 		return nil, err
 	}
-	type key struct {
-		schedule.Timeline
-		since time.Time
-	}
-	groups := map[key]*timeline{}
+	groups := map[schedule.Timeline]*timeline{}
 	var order []*timeline
 	for _, s := range list {
-		switch {
-		case lead < 0 && s.State == schedule.Ended, s.State == schedule.Ended && s.Last.IsZero():
+		if s.State == schedule.Ended {
 			continue
-		case lead < 0:
-			s.Spec = s.Remaining(reserved.Caller{}, r.to)
-		case s.State == schedule.Ended: // it published in slots of the past, up to its last instant
-			s.End = s.Last.Add(time.Second)
 		}
+		s.Spec = s.Remaining(reserved.Caller{}, r.to)
 		// its first instant is the first one after it was created
-		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) {
+		if s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) {
 			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
 		}
-		key := key{Timeline: s.Timeline(reserved.Caller{})}
-		if lead >= 0 {
-			key.since = r.grid.Ceil(s.UpdatedAt.Add(lead))
-		}
+		key := s.Timeline(reserved.Caller{})
 		t := groups[key]
 		if t == nil {
-			t = &timeline{spec: s.Spec, since: key.since}
+			t = &timeline{spec: s.Spec}
 			groups[key], order = t, append(order, t)
 		}
 		t.schedules += 1 / share
@@ -90,9 +77,6 @@ func (r *reader) addTimeline(to map[int64]coming, t *timeline) (looked int) {
 	}
 	begun := false
 	for slot := range slots {
-		if slot.Before(t.since) {
-			continue
-		}
 		at := slot.Unix()
 		c := to[at]
 		c.all += t.schedules

@@ -74,12 +74,12 @@ type stage struct {
 	run, late, waited, kept float64
 }
 
-// add adds the counts of another stage, or with sign -1 subtracts them.
-func (s *stage) add(o stage, sign float64) {
-	s.run += sign * o.run
-	s.late += sign * o.late
-	s.waited += sign * o.waited
-	s.kept += sign * o.kept
+// add adds the counts of another stage.
+func (s *stage) add(o stage) {
+	s.run += o.run
+	s.late += o.late
+	s.waited += o.waited
+	s.kept += o.kept
 }
 
 // stage returns the stage of one stay.
@@ -122,9 +122,9 @@ func (c *curve) rates(slot time.Time, ahead time.Duration) rates {
 	var all, hour stage
 	for i, stays := range c {
 		for _, v := range stays {
-			all.add(v.stage(ahead), 1)
+			all.add(v.stage(ahead))
 			if i == slot.Hour() {
-				hour.add(v.stage(ahead), 1)
+				hour.add(v.stage(ahead))
 			}
 		}
 	}
