@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/prescient-go/prescient/internal/message"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -35,20 +37,15 @@ func NewPublisher(cfg PublisherConfig) event.Publisher {
 	}
 	service, is := cfg.Receiver.(*web)
 	return &publisher{
-		Receiver: cfg.Receiver, most: float64(cfg.PerMinute), left: float64(cfg.PerMinute), at: monotonic(),
+		Receiver: cfg.Receiver, limit: rate.NewLimiter(rate.Limit(cfg.PerMinute)/60, cfg.PerMinute),
 		incidents: is && service.incidents,
 	}
 }
 
-// monotonic measures durations.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // publisher has one caller at a time, the forwarder of its destination.
 type publisher struct {
 	Receiver
-	most float64   // messages in a minute
-	left float64   // messages that may be sent now
-	at   time.Time // when left was counted
+	limit *rate.Limiter // its burst is the messages of a minute
 	// incidents says that the receiver gets messages that are Quiet.
 	incidents bool
 }
@@ -199,7 +196,7 @@ func SendAt(e event.Event) (at time.Time) {
 
 // units divides events into messages, in the order of their first events.
 func (p *publisher) units(messages []Message, errs []error) (list []unit) {
-	p.refill()
+	left := p.limit.Tokens()
 	of := map[string]int{} // of digests and of what is above the bound, by recipient
 	alone := 0
 	for i, m := range messages {
@@ -212,7 +209,7 @@ func (p *publisher) units(messages []Message, errs []error) (list []unit) {
 		}
 		digest := m.SendAt != nil
 		// One message is kept back, to tell what is above the bound.
-		if !digest && (float64(alone) < p.left-1 || len(messages) == 1) {
+		if !digest && (float64(alone) < left-1 || len(messages) == 1) {
 			alone++
 			list = append(list, unit{of: []int{i}})
 			continue
@@ -228,29 +225,17 @@ func (p *publisher) units(messages []Message, errs []error) (list []unit) {
 	return list
 }
 
-// refill counts the messages that may be sent now.
-func (p *publisher) refill() {
-	now := monotonic()
-	p.left = min(p.most, p.left+now.Sub(p.at).Minutes()*p.most)
-	p.at = now
-}
-
 // wait waits until one message may be sent. Returns event.ErrThrottled if the time of the batch is over before that.
 func (p *publisher) wait(ctx context.Context) error {
-	for p.refill(); p.left < 1; p.refill() {
-		timer := time.NewTimer(time.Duration((1 - p.left) / p.most * float64(time.Minute)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return event.ErrThrottled
-			}
-			return fmt.Errorf("the receiver gets at most %.0f messages a minute: %w", p.most, context.Cause(ctx))
-		}
+	// Wait refuses everything once ctx has ended. So Allow comes first, and sending says what is wrong.
+	if p.limit.Allow() || p.limit.Wait(ctx) == nil {
+		return nil
 	}
-	p.left--
-	return nil
+	<-ctx.Done() // Wait returns early if ctx ends too soon, and the forwarder would try again at once
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return event.ErrThrottled
+	}
+	return fmt.Errorf("the receiver gets at most %d messages a minute: %w", p.limit.Burst(), context.Cause(ctx))
 }
 
 // send sends a unit, without events behind a refused one of their subject. Returns event.ErrBlocked if none is left.
@@ -277,8 +262,8 @@ func (p *publisher) send(ctx context.Context, u unit, events []event.Event, mess
 	}
 	heading := spoken.Count(len(texts), "message", "messages") + ":"
 	if !u.digest {
-		heading = fmt.Sprintf("%s at once; this receiver gets at most %.0f a minute:",
-			spoken.Count(len(texts), "message", "messages"), p.most)
+		heading = fmt.Sprintf("%s at once; this receiver gets at most %d a minute:",
+			spoken.Count(len(texts), "message", "messages"), p.limit.Burst())
 	}
 	switch {
 	case len(texts) == 0:
