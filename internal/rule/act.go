@@ -88,46 +88,46 @@ func watched(starts []Start, since time.Time, fires bool) bool {
 func (p *page) after(i int) error {
 	t := &p.turns[i]
 	for _, since := range t.is.Over {
-		if err := p.follow(i, since, RecoveredStep, p.rule.Rule.Recovered, p.rule.recovered); err != nil {
+		data := p.endData(i, since, RecoveredStep)
+		if err := p.act(i, p.rule.Rule.Recovered, p.rule.recovered, data, true); err != nil {
 			return err
 		}
 	}
 	if t.is.Met {
-		return p.follow(i, t.seen.Since, MetStep, p.rule.Rule.Met, p.rule.met)
+		return p.act(i, p.rule.Rule.Met, p.rule.met, p.endData(i, t.seen.Since, MetStep), false)
 	}
 	return nil
 }
 
-// follow makes the events and the job of an act, whose message is that of a notifier.
-func (p *page) follow(i int, since time.Time, name string, act Act, n *notifier) error {
+// act makes the events and the job of an act, whose message is that of a notifier. over tells that a wait is over.
+func (p *page) act(i int, act Act, n *notifier, data stepData, over bool) error {
 	row, t := p.rows[i], &p.turns[i]
 	if t.seen.large {
 		return p.tooLarge(i)
 	}
-	data := p.endData(i, since, name)
 	text, _ := json.Marshal(data) // never fails
 	var events []event.Event
 	if act.Event != "" {
 		events = append(events, event.Event{
-			ID:     p.eventID(i, since, name),
+			ID:     p.eventID(i, data.Since, data.repetition()),
 			Source: p.Source, Type: act.Event, Subject: Subject(row.EntityName, row.EntityKey),
 			Time: data.At, PublishedAt: row.Slot.Add(row.Lateness), Data: text,
 		})
 	}
-	if told := p.notify(i, n, data, name == RecoveredStep); told != nil {
+	if told := p.notify(i, n, data, over); told != nil {
 		events = append(events, *told)
 	}
 	for _, e := range events {
 		if err := e.ValidateNew(); err != nil {
-			return fmt.Errorf("publish the event of %s, whose subject is the entity and the key: %w. "+
-				"Leave such rows out with where", name, err)
+			return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
+				"Leave such rows out with where, or let the step enqueue a job", data.Step, err)
 		}
 	}
 	t.events = append(t.events, events...)
 	if act.Job == "" {
 		return nil
 	}
-	return p.enqueue(i, name, act.Job, text)
+	return p.enqueue(i, data.Step, act.Job, text)
 }
 
 // endData is the data of what follows the end of a wait.

@@ -88,39 +88,13 @@ func (p *page) prepare(i int) {
 	err := p.after(i)
 	for _, d := range p.turns[i].is.Due {
 		if err == nil {
-			err = p.prepareStep(i, &p.rule.Rule.Steps[d.Step], d)
+			s := &p.rule.Rule.Steps[d.Step]
+			err = p.act(i, Act{Event: s.Event, Job: s.Job}, p.rule.notify[d.Step], p.stepData(i, s, d), false)
 		}
 	}
 	if err != nil {
 		p.fail(i, err)
 	}
-}
-
-// prepareStep makes the event and the check of a step.
-func (p *page) prepareStep(i int, s *Step, d Due) error {
-	t := &p.turns[i]
-	if t.seen.large {
-		return p.tooLarge(i)
-	}
-	if s.Event != "" {
-		e := p.event(i, s, d)
-		if err := e.ValidateNew(); err != nil {
-			return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
-				"Leave such rows out with where, or let the step enqueue a job", s.Name, err)
-		}
-		t.events = append(t.events, e)
-	}
-	if told := p.notify(i, p.rule.notify[d.Step], p.stepData(i, s, d), false); told != nil {
-		if err := told.ValidateNew(); err != nil {
-			return fmt.Errorf("publish the message of step %s, whose subject is the entity and the key: %w. "+
-				"Leave such rows out with where", s.Name, err)
-		}
-		t.events = append(t.events, *told)
-	}
-	if s.Job == "" {
-		return nil
-	}
-	return p.enqueue(i, s.Name, s.Job, p.data(i, s, d))
 }
 
 // enqueue enqueues the job of a step for the same entity.
@@ -159,17 +133,6 @@ func (p *page) publish(ctx context.Context) error {
 	return nil
 }
 
-// event returns the event of a step. A call that is repeated gives it the same ID.
-func (p *page) event(i int, s *Step, d Due) event.Event {
-	row := p.rows[i]
-	return event.Event{
-		ID:     p.eventID(i, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
-		Source: p.Source, Type: s.Event,
-		Subject: Subject(row.EntityName, row.EntityKey),
-		Time:    d.At, PublishedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
-	}
-}
-
 // Subject returns the subject of the events that rules publish about an entity. A control character of the key, such as
 // a line break, is written as in a URL, because no subject may have one: %0A. The data of an event have the key as it
 // is.
@@ -184,7 +147,7 @@ func Subject(entityName, entityKey string) string {
 var controls = regexp.MustCompile(`[\p{Cc}%]`)
 
 // eventID returns the ID of the event of a step of a row, for an instant from which delays count. The step is named as
-// by Repetition. A step that fires again, because the rule was removed and applied again, gets another ID.
+// by Repetition. A call that is repeated gives the event the same ID. A step that fires again, because the rule was removed and applied again, gets another ID.
 func (p *page) eventID(i int, since time.Time, step string) string {
 	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, fmt.Sprintf("%d %s", p.created.UnixMicro(), step))
 }
@@ -219,10 +182,8 @@ type stepData struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func (p *page) data(i int, s *Step, d Due) json.RawMessage {
-	text, _ := json.Marshal(p.stepData(i, s, d)) // never fails
-	return text
-}
+// repetition returns the step as Repetition names it.
+func (d stepData) repetition() string { return Repetition(d.Step, max(1, d.Number)) }
 
 func (p *page) stepData(i int, s *Step, d Due) stepData {
 	row, seen := p.rows[i], p.turns[i].seen

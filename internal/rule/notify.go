@@ -297,13 +297,9 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	if n.digest != nil {
 		m.SendAt = new(n.digest.after(now, p.grid, clocks).UTC())
 	}
-	step := data.Step
-	if !over {
-		step = Repetition(step, max(1, data.Number))
-	}
 	text, _ := json.Marshal(m) // never fails
 	return &event.Event{
-		ID:     p.messageID(i, data.Since, step),
+		ID:     p.messageID(i, data.Since, data.repetition()),
 		Source: p.Source, Type: message.Type(n.Receiver), Subject: subject,
 		Time: data.At, PublishedAt: now, Data: text,
 	}
