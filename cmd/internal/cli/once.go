@@ -30,9 +30,6 @@ func repeats(v pflag.Value) bool {
 	if _, is := v.(pflag.SliceValue); is {
 		return true
 	}
-	if _, is := v.(interface{ Repeats() }); is {
-		return true
-	}
 	switch kind := v.Type(); {
 	case kind == "count", kind == "func", kind == "boolfunc", strings.HasPrefix(kind, "stringTo"):
 		return true

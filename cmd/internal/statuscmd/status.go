@@ -32,7 +32,7 @@ import (
 type statusOptions struct {
 	since      cli.Instant
 	check      bool
-	thresholds thresholdsValue
+	thresholds health.Thresholds
 }
 
 // NewCmdStatus returns the command status.
@@ -71,23 +71,12 @@ last day that are done.`,
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
-	c.Flags().Var(&o.thresholds, "threshold",
-		"another number for a CONDITION, such as gave-up=10, or off; may be repeated")
+	c.Flags().Func("threshold",
+		"another number for a condition: `CONDITION=VALUE`, such as gave-up=10, or off; may be repeated", o.thresholds.Set)
 	_ = c.RegisterFlagCompletionFunc("threshold",
 		cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c
 }
-
-// thresholdsValue is the flag that changes thresholds.
-type thresholdsValue struct{ health.Thresholds }
-
-func (*thresholdsValue) String() string { return "" }
-
-// Repeats says that the flag may be given several times.
-func (*thresholdsValue) Repeats() {}
-
-// Type names the value in help.
-func (*thresholdsValue) Type() string { return "CONDITION=VALUE" }
 
 func withSuffix(list []string, suffix string) []string {
 	for i := range list {
@@ -118,7 +107,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 				return err
 			}
 			l := s.Ledger.In(reserved.Caller{}, tx)
-			report, err = health.Check(ctx, l, o.since.From(l.Now()), o.thresholds.Thresholds, knows)
+			report, err = health.Check(ctx, l, o.since.From(l.Now()), o.thresholds, knows)
 			if err != nil {
 				return err
 			}
