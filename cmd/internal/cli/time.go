@@ -23,15 +23,11 @@ func (s *Span) Flags(fs *pflag.FlagSet, since, until string) {
 // At returns the bounds at now, each zero if its flag was not given. A span that ends before it has
 // begun is an error of usage.
 func (s *Span) At(now time.Time) (from, to time.Time, err error) {
-	return s.since.From(now), s.until.From(now), InOrder(now, s.since, s.until)
-}
-
-// InOrder returns an error of usage if --since and --until are given, and the span at now ends before it has begun.
-func InOrder(now time.Time, since, until Instant) error {
-	if since.Given() && until.Given() && !until.From(now).After(since.From(now)) {
-		return exit.Usagef("--until %s is at or before --since %s", &until, &since)
+	from, to = s.since.From(now), s.until.From(now)
+	if s.since.Given() && s.until.Given() && !to.After(from) {
+		err = exit.Usagef("--until %s is at or before --since %s", &s.until, &s.since)
 	}
-	return nil
+	return from, to, err
 }
 
 // NotSlot returns the error of an instant that is off the grid.

@@ -24,12 +24,12 @@ import (
 )
 
 type catchUpOptions struct {
-	mode         slots.Mode
-	since, until cli.Instant
-	job          string
-	limit        cli.Count
-	spread       cli.Count
-	dryRun       bool
+	mode   slots.Mode
+	span   cli.Span
+	job    string
+	limit  cli.Count
+	spread cli.Count
+	dryRun bool
 }
 
 // NewCmdCatchUp returns the command catch-up.
@@ -76,8 +76,7 @@ Unless --dry-run is given, it then drops what is older than history.retention, a
 	fs := c.Flags()
 	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode",
 		"what to do with the rows: run, defer or expire")
-	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
-	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
+	o.span.Flags(fs, "first slot to repair", "slot to stop before")
 	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
 	fs.Var(&o.limit, "limit", "number of rows to check at most, with the rest of the last group; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
@@ -104,10 +103,13 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		if err != nil {
 			return err
 		}
-		if err := cli.InOrder(runner.Now(), o.since, o.until); err != nil {
+		since, until, err := o.span.At(runner.Now())
+		if err != nil {
 			return err
 		}
-		a := o.action(runner.Now())
+		a := action.CatchUp{
+			Mode: o.mode, Since: since, Until: until, Job: o.job, Limit: int64(o.limit), Spread: int(o.spread),
+		}
 		if o.dryRun {
 			defer bars.Close()
 			return dryRun(ctx, f, store, a)
@@ -123,14 +125,6 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		return stoppedBy(ctx, checks.With(ctx, f, nil, work))
 	}
 	return forwarding(ctx, f, slots.KindCatchUp, work)
-}
-
-// action returns the catch-up at an instant.
-func (o *catchUpOptions) action(now time.Time) action.CatchUp {
-	return action.CatchUp{
-		Mode: o.mode, Since: o.since.From(now), Until: o.until.From(now), Job: o.job, Limit: int64(o.limit),
-		Spread: int(o.spread),
-	}
 }
 
 // catchUp is a catch-up of one store.
