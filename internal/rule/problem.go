@@ -38,14 +38,25 @@ func (p *Problem) Error() string {
 
 // Problems returns the mistakes that an error joins, and those that they join.
 func Problems(err error) (list []*Problem) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			list = append(list, Problems(e)...)
+	for _, e := range Separate(err) {
+		if p, ok := errors.AsType[*Problem](e); ok {
+			list = append(list, p)
 		}
-		return list
 	}
-	if p, ok := errors.AsType[*Problem](err); ok {
-		list = append(list, p)
+	return list
+}
+
+// Separate returns the errors that an error joins, and those that they join.
+func Separate(err error) (list []error) {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, e := range joined.Unwrap() {
+		list = append(list, Separate(e)...)
 	}
 	return list
 }

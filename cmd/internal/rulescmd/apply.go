@@ -61,7 +61,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		if refused := separate(checkReceivers(ctx, o.f, file)); len(refused) > 0 {
+		if refused := rule.Separate(checkReceivers(ctx, o.f, file)); len(refused) > 0 {
 			return o.naming(rule.JoinByLine(append(refused, store.Mistakes(ctx, file, nil)...)))
 		}
 		if err := checks.NameDestinations(ctx, o.f, db); err != nil {

@@ -70,11 +70,11 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		refused := separate(checkReceivers(ctx, o.f, file))
+		refused := rule.Separate(checkReceivers(ctx, o.f, file))
 		show, end := progressOf(ctx, o.f)
 		plan, err := store.Plan(ctx, file, show)
 		end()
-		if err := rule.JoinByLine(append(refused, separate(err)...)); err != nil {
+		if err := rule.JoinByLine(append(refused, rule.Separate(err)...)); err != nil {
 			return o.naming(err)
 		}
 		err = o.f.Print(plan, func() error { return printPlan(o.f, plan, o.verbose) })

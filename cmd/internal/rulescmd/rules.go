@@ -81,7 +81,7 @@ func (o *fileOptions) read() (rule.File, error) {
 // told at once.
 func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 	file, err := o.parse()
-	known, all := rule.Problems(err), separate(err)
+	known, all := rule.Problems(err), rule.Separate(err)
 	if len(known) == 0 || len(file.Rules) == 0 {
 		return file, o.naming(err)
 	}
@@ -89,7 +89,7 @@ func (o *fileOptions) readWith(ctx context.Context) (rule.File, error) {
 		all = append(all, store.Mistakes(ctx, file, known)...)
 		return warnOfJobs(ctx, o.f, db, file)
 	})
-	all = append(all, separate(checkReceivers(ctx, o.f, file))...)
+	all = append(all, rule.Separate(checkReceivers(ctx, o.f, file))...)
 	return file, o.naming(rule.JoinByLine(all))
 }
 
@@ -119,7 +119,7 @@ func (o *fileOptions) naming(err error) error {
 	if name == "-" {
 		name = "stdin"
 	}
-	list := separate(err)
+	list := rule.Separate(err)
 	for i, e := range list {
 		list[i] = fmt.Errorf("%s: %w", name, e)
 	}
@@ -127,21 +127,6 @@ func (o *fileOptions) naming(err error) error {
 		return exit.Usagef("%w", errors.Join(list...))
 	}
 	return errors.Join(list...)
-}
-
-// separate returns the errors that an error joins, and those that they join.
-func separate(err error) (list []error) {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	for _, e := range joined.Unwrap() {
-		list = append(list, separate(e)...)
-	}
-	return list
 }
 
 // withStore calls fn with the store of the database.
