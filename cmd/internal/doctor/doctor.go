@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -111,15 +112,9 @@ func Examine(ctx context.Context, c Config) ([]Finding, error) {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Old == 0 {
-		c.Old = 10 * time.Minute
-	}
-	if c.Dead == 0 {
-		c.Dead = 100_000
-	}
-	if c.Bytes == 0 {
-		c.Bytes = 256 << 20
-	}
+	c.Old = cmp.Or(c.Old, 10*time.Minute)
+	c.Dead = cmp.Or(c.Dead, 100_000)
+	c.Bytes = cmp.Or(c.Bytes, 256<<20)
 	return c
 }
 
