@@ -11,11 +11,10 @@ import (
 
 // correction changes the list of a country or a region, where the library is behind the law.
 type correction struct {
-	of     string // DE-MV
-	law    string
-	read   string       // a page that tells it
-	add    *cal.Holiday // nil: none
-	remove *cal.Holiday // nil: none
+	of          string // DE-MV
+	law         string
+	read        string // a page that tells it
+	add, remove days
 }
 
 // corrections has what is known to be wrong in the lists of the library, which are of April 2023.
@@ -23,120 +22,92 @@ var corrections = []correction{
 	{
 		of: "DE-MV", law: "Feiertagsgesetz Mecklenburg-Vorpommern, section 2",
 		read: "https://www.nord24.de/der-norden/mecklenburg-vorpommern-macht-frauentag-zum-feiertag-80796.html",
-		add:  fixed("Internationaler Frauentag", time.March, 8, 2023),
+		add:  days{fixed("Internationaler Frauentag", time.March, 8, 2023)},
 	},
 	{
 		of: "DE-BE", law: "Gesetz über die Sonn- und Feiertage (Berlin), section 1",
 		read: "https://web.de/magazine/wissen/geschichte/berlin-2025-zusaetzlichen-feiertag-40653826",
-		add:  dates("80. Jahrestag der Befreiung", "2025-05-08"),
-	},
-	{
-		of: "DE-BE", law: "Gesetz über die Sonn- und Feiertage (Berlin), section 1",
-		read: "https://web.de/magazine/wissen/geschichte/berlin-2025-zusaetzlichen-feiertag-40653826",
-		add:  dates("75. Jahrestag des 17. Juni 1953", "2028-06-17"),
+		add: days{
+			dates("80. Jahrestag der Befreiung", "2025-05-08"),
+			dates("75. Jahrestag des 17. Juni 1953", "2028-06-17"),
+		},
 	},
 	{
 		of: "PL", law: "Ustawa z dnia 6 grudnia 2024 r. o zmianie ustawy o dniach wolnych od pracy",
 		read: "https://tvn24.pl/biznes/dla-pracownika/wigilia-piec-dni-wolnych-z-rzedu-bez-urlopu-zmiana-przepisow-st8779528",
-		add:  fixed("Wigilia Bożego Narodzenia", time.December, 24, 2025),
+		add:  days{fixed("Wigilia Bożego Narodzenia", time.December, 24, 2025)},
 	},
 	{
 		of: "RO", law: "Legea nr. 52/2023",
 		read: "https://www.romania-insider.com/january-two-more-legal-holidays-romania",
-		add:  fixed("Botezul Domnului", time.January, 6, 2024),
-	},
-	{
-		of: "RO", law: "Legea nr. 52/2023",
-		read: "https://www.romania-insider.com/january-two-more-legal-holidays-romania",
-		add:  fixed("Soborul Sfântului Ioan Botezătorul", time.January, 7, 2024),
+		add: days{
+			fixed("Botezul Domnului", time.January, 6, 2024),
+			fixed("Soborul Sfântului Ioan Botezătorul", time.January, 7, 2024),
+		},
 	},
 	{
 		of: "BR", law: "Lei nº 14.759/2023",
 		read: "https://tmc.com.br/brasil/dia-20-de-novembro-e-feriado-lei-de-2023-resolveu-impasse-sobre-consciencia-negra",
-		add:  fixed("Dia Nacional de Zumbi e da Consciência Negra", time.November, 20, 2024),
+		add:  days{fixed("Dia Nacional de Zumbi e da Consciência Negra", time.November, 20, 2024)},
 	},
 	{
 		of: "NZ", law: "Te Kāhui o Matariki Public Holiday Act 2022, schedule 1",
 		read: "https://www.scoop.co.nz/stories/PA2107/S00025/matariki-holiday-dates-for-next-thirty-years-announced.htm",
-		add:  dates("Matariki", matariki...),
+		add:  days{dates("Matariki", matariki...)},
 	},
 	{
 		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.EasternsDay, add: easter("Viernes Santo", -2),
-	},
-	{
-		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.BelgranoDay, add: fixed(ar.BelgranoDay.Name, time.June, 20, 0),
-	},
-	{
-		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.GuemesDay, add: movable(ar.GuemesDay),
-	},
-	{
-		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.SanMartinDay, add: movable(ar.SanMartinDay),
-	},
-	{
-		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.DiversityDay, add: movable(ar.DiversityDay),
-	},
-	{
-		of: "AR", law: "Ley 27.399",
-		read:   "http://www.laautenticadefensa.net/144289",
-		remove: ar.SovereigntyDay, add: movable(ar.SovereigntyDay),
+		read: "http://www.laautenticadefensa.net/144289",
+		remove: days{
+			ar.EasternsDay, ar.BelgranoDay, ar.GuemesDay, ar.SanMartinDay, ar.DiversityDay, ar.SovereigntyDay,
+		},
+		add: days{
+			easter("Viernes Santo", -2), fixed(ar.BelgranoDay.Name, time.June, 20, 0), movable(ar.GuemesDay),
+			movable(ar.SanMartinDay), movable(ar.DiversityDay), movable(ar.SovereigntyDay),
+		},
 	},
 	{
 		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
 		read:   "https://www.cgas.ch/SPIP/spip.php?article1286",
-		remove: ch.Fronleichnam,
+		remove: days{ch.Fronleichnam},
+		add:    days{fixed("Restauration de la République", time.December, 31, 0)},
 	},
 	{
 		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
 		read: "https://www.radiolac.ch/etiquettes/ferie/",
-		add:  afterSunday("Jeûne genevois", 1, 4),
-	},
-	{
-		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
-		read: "https://www.cgas.ch/SPIP/spip.php?article1286",
-		add:  fixed("Restauration de la République", time.December, 31, 0),
+		add:  days{afterSunday("Jeûne genevois", 1, 4)},
 	},
 	{
 		of: "CH-VD", law: "Loi sur l'emploi (LEmp), art. 47",
 		read: "https://bonasavoir.ch/article/article-detail/pourquoi-nai-je-pas-conge",
-		add:  afterSunday("Lundi du Jeûne fédéral", 3, 1),
+		add:  days{afterSunday("Lundi du Jeûne fédéral", 3, 1)},
 	},
 	{
 		of: "CH-GL", law: "Gesetz über die öffentlichen Ruhetage",
 		read: "https://www.stm-ag.ch/naefelser-fahrt/",
-		add:  fahrt,
+		add:  days{fahrt},
 	},
 	{
 		of: "CH-OW", law: "Ruhetagsgesetz, art. 2",
 		read: "https://lexaris.de/book/version/documentflat/head/282245",
-		add:  fixed("Bruderklausenfest", time.September, 25, 0),
-	},
-	{
-		of: "CH-NE", law: "Loi sur le dimanche et les jours fériés",
-		read: "https://feiertagskalender.ch/index.php?geo=1523&klasse=3&jahr=2020&hl=fr",
-		add:  fixed("Instauration de la République", time.March, 1, 0),
+		add:  days{fixed("Bruderklausenfest", time.September, 25, 0)},
 	},
 	{
 		of: "CH-NE", law: "Loi sur le dimanche et les jours fériés",
 		read: "https://feiertagskalender.ch/index.php?geo=1523&klasse=3&jahr=2020&hl=fr",
 		// Two communes of the canton keep it.
-		remove: ch.Fronleichnam,
+		remove: days{ch.Fronleichnam},
+		add:    days{fixed("Instauration de la République", time.March, 1, 0)},
 	},
 	{
 		of: "CH-JU", law: "Loi sur les jours fériés officiels et le repos dominical du 31 août 2022, art. 3",
 		read: "https://lexaris.eu/book/version/documentflat/head/266593",
-		add:  fixed("Commémoration du plébiscite jurassien", time.June, 23, 0),
+		add:  days{fixed("Commémoration du plébiscite jurassien", time.June, 23, 0)},
 	},
 }
+
+// days are holidays of one law.
+type days = []*cal.Holiday
 
 // corrected returns the list of a country or a region after its corrections.
 func corrected(of string, list []*cal.Holiday) (all []lawful) {
@@ -147,9 +118,9 @@ func corrected(of string, list []*cal.Holiday) (all []lawful) {
 		if c.of != of {
 			continue
 		}
-		all = slices.DeleteFunc(all, func(h lawful) bool { return h.Holiday == c.remove })
-		if c.add != nil {
-			all = append(all, lawful{c.add, c.law, c.read})
+		all = slices.DeleteFunc(all, func(h lawful) bool { return slices.Contains(c.remove, h.Holiday) })
+		for _, h := range c.add {
+			all = append(all, lawful{h, c.law, c.read})
 		}
 	}
 	return all

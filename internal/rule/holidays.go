@@ -46,26 +46,24 @@ import (
 	"github.com/rickar/cal/v2/za"
 )
 
-// country has the public holidays of a country.
-type country struct {
-	national []*cal.Holiday // nil: each region has its own
-	regions  map[string][]*cal.Holiday
+// national has the public holidays of countries by their ISO 3166-1 codes.
+var national = map[string][]*cal.Holiday{
+	"AR": ar.Holidays, "AT": at.Holidays, "BE": be.Holidays, "BG": bg.Holidays, "BR": br.Holidays, "CA": ca.Holidays,
+	"CZ": cz.Holidays, "DE": de.Holidays, "DK": dk.Holidays, "ES": es.Holidays, "FR": fr.Holidays, "GB": gb.Holidays,
+	"GR": gr.Holidays, "HR": hr.Holidays, "IE": ie.Holidays, "IT": it.Holidays, "JP": jp.Holidays, "LT": lt.Holidays,
+	"LV": lv.Holidays, "MW": mw.Holidays, "NC": nc.Holidays, "NL": nl.Holidays, "NO": no.Holidays, "NZ": nz.Holidays,
+	"PL": pl.Holidays, "RO": ro.Holidays, "RU": ru.Holidays, "SE": se.Holidays, "SI": si.Holidays, "SK": sk.Holidays,
+	"UA": ua.Holidays, "US": us.Holidays, "ZA": za.Holidays,
 }
 
-// countries has the countries by their ISO 3166-1 codes, and their regions by the second part of
-// their ISO 3166-2 codes.
-var countries = map[string]country{
-	"AR": {national: ar.Holidays},
-	"AT": {national: at.Holidays},
-	"AU": {nil, map[string][]*cal.Holiday{
+// regional has the public holidays of regions, with those of their country. The keys are the code of the country, and
+// the second part of the ISO 3166-2 code of the region.
+var regional = map[string]map[string][]*cal.Holiday{
+	"AU": {
 		"ACT": au.HolidaysACT, "NSW": au.HolidaysNSW, "NT": au.HolidaysNT, "QLD": au.HolidaysQLD,
 		"SA": au.HolidaysSA, "TAS": au.HolidaysTAS, "VIC": au.HolidaysVIC, "WA": au.HolidaysWA,
-	}},
-	"BE": {national: be.Holidays},
-	"BG": {national: bg.Holidays},
-	"BR": {national: br.Holidays},
-	"CA": {national: ca.Holidays},
-	"CH": {nil, map[string][]*cal.Holiday{
+	},
+	"CH": {
 		"AG": ch.HolidaysAG, "AI": ch.HolidaysAI, "AR": ch.HolidaysAR, "BE": ch.HolidaysBE,
 		"BL": ch.HolidaysBL, "BS": ch.HolidaysBS, "FR": ch.HolidaysFR, "GE": ch.HolidaysGE,
 		"GL": ch.HolidaysGL, "GR": ch.HolidaysGR, "JU": ch.HolidaysJU, "LU": ch.HolidaysLU,
@@ -73,39 +71,13 @@ var countries = map[string]country{
 		"SH": ch.HolidaysSH, "SO": ch.HolidaysSO, "SZ": ch.HolidaysSZ, "TG": ch.HolidaysTG,
 		"TI": ch.HolidaysTI, "UR": ch.HolidaysUR, "VD": ch.HolidaysVD, "VS": ch.HolidaysVS,
 		"ZG": ch.HolidaysZG, "ZH": ch.HolidaysZH,
-	}},
-	"CZ": {national: cz.Holidays},
-	"DE": {de.Holidays, map[string][]*cal.Holiday{
+	},
+	"DE": {
 		"BB": de.HolidaysBB, "BE": de.HolidaysBE, "BW": de.HolidaysBW, "BY": de.HolidaysBY,
 		"HB": de.HolidaysHB, "HE": de.HolidaysHE, "HH": de.HolidaysHH, "MV": de.HolidaysMV,
 		"NI": de.HolidaysNI, "NW": de.HolidaysNW, "RP": de.HolidaysRP, "SH": de.HolidaysSH,
 		"SL": de.HolidaysSL, "SN": de.HolidaysSN, "ST": de.HolidaysST, "TH": de.HolidaysTH,
-	}},
-	"DK": {national: dk.Holidays},
-	"ES": {national: es.Holidays},
-	"FR": {national: fr.Holidays},
-	"GB": {national: gb.Holidays},
-	"GR": {national: gr.Holidays},
-	"HR": {national: hr.Holidays},
-	"IE": {national: ie.Holidays},
-	"IT": {national: it.Holidays},
-	"JP": {national: jp.Holidays},
-	"LT": {national: lt.Holidays},
-	"LV": {national: lv.Holidays},
-	"MW": {national: mw.Holidays},
-	"NC": {national: nc.Holidays},
-	"NL": {national: nl.Holidays},
-	"NO": {national: no.Holidays},
-	"NZ": {national: nz.Holidays},
-	"PL": {national: pl.Holidays},
-	"RO": {national: ro.Holidays},
-	"RU": {national: ru.Holidays},
-	"SE": {national: se.Holidays},
-	"SI": {national: si.Holidays},
-	"SK": {national: sk.Holidays},
-	"UA": {national: ua.Holidays},
-	"US": {national: us.Holidays},
-	"ZA": {national: za.Holidays},
+	},
 }
 
 // lawful is a public holiday with its source.
@@ -122,21 +94,24 @@ func publicHolidays(code, region string) ([]lawful, error) {
 		}
 		return nil, nil
 	}
-	c, found := countries[code]
-	regions := strings.Join(slices.Sorted(maps.Keys(c.regions)), ", ")
-	list, inRegion := c.regions[region]
-	switch {
-	case !found:
+	list, common := national[code]
+	regions, divided := regional[code]
+	names := strings.Join(slices.Sorted(maps.Keys(regions)), ", ")
+	switch ofRegion, known := regions[region]; {
+	case !common && !divided:
+		codes := slices.AppendSeq(slices.Collect(maps.Keys(national)), maps.Keys(regional))
+		slices.Sort(codes)
 		return nil, fmt.Errorf("country: the holidays of %q are not known. Known are %s. List the days in holidays instead",
-			code, strings.Join(slices.Sorted(maps.Keys(countries)), ", "))
-	case region == "" && c.national == nil:
-		return nil, fmt.Errorf("region: must be set, because %s has no common list of holidays: one of %s", code, regions)
+			code, strings.Join(slices.Compact(codes), ", "))
+	case region == "" && !common:
+		return nil, fmt.Errorf("region: must be set, because %s has no common list of holidays: one of %s", code, names)
 	case region == "":
-		list = c.national
-	case c.regions == nil:
+	case !divided:
 		return nil, fmt.Errorf("region: the regions of %s are not known. Leave it out, and list their days in holidays", code)
-	case !inRegion:
-		return nil, fmt.Errorf("region: %q is not a region of %s: want one of %s", region, code, regions)
+	case !known:
+		return nil, fmt.Errorf("region: %q is not a region of %s: want one of %s", region, code, names)
+	default:
+		list = ofRegion
 	}
 	name := code
 	if region != "" {
