@@ -42,11 +42,24 @@ func (a BackfillSchedule) check(*Store) error {
 	return CheckText("id", a.ID)
 }
 
+// Schedule reads the schedule. It refuses one that publishes no events with the words of schedule.Store.Backfill, so
+// that a preview promises nothing that the backfill refuses.
+func (a BackfillSchedule) Schedule(ctx context.Context, store *schedule.Store, db jobs.DB) (schedule.Schedule, error) {
+	s, err := store.Get(ctx, db, a.ID)
+	if err == nil && s.Act != (schedule.Act{}) {
+		err = fmt.Errorf("backfill schedule %q: %w", a.ID, &jobs.FieldError{
+			Field: "id", Message: "a backfill publishes events, and this schedule has none: " +
+				"it runs a statement, enqueues a job or notifies people",
+		})
+	}
+	return s, err
+}
+
 // maxBackfill bounds the events of one backfill.
 const maxBackfill = 100_000
 
 func (a BackfillSchedule) plan(ctx context.Context, tx Tx) (plan Plan, err error) {
-	s, err := tx.Schedules.Get(ctx, tx.Tx, a.ID)
+	s, err := a.Schedule(ctx, tx.Schedules, tx.Tx)
 	if err != nil {
 		return plan, err
 	}

@@ -76,13 +76,13 @@ left out. A pruned outbox gets events again, with the same ids.`,
 }
 
 // backfill publishes for one schedule after another, or only says so. Nothing is published if one of them is
-// misspelt.
+// misspelt or publishes no events.
 func backfill(
 	ctx context.Context, f *factory.Factory, flags perform.Flags, s *action.Store, list []action.BackfillSchedule,
 ) error {
 	plans := []action.Plan{}
 	for _, a := range list {
-		_, err := s.Schedules.Get(ctx, s.DB, a.ID)
+		_, err := a.Schedule(ctx, s.Schedules, s.DB)
 		var plan action.Plan
 		if err == nil && flags.DryRun {
 			plan, err = perform.Preview(ctx, s, a)

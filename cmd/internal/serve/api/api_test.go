@@ -360,6 +360,31 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 	}
 }
 
+// The preview says what the backfill itself would say.
+func TestABackfillOfAScheduleWithoutEventsIsRefusedInItsPreview(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for id, act := range map[string]schedule.Act{
+		"purge": {SQL: "select 1"}, "reorder": {Job: "stock.check"}, "standup": {Notify: "ops"},
+	} {
+		_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: id, Crontab: "@hourly", Act: act})
+		w.must(err)
+		from, to := w.Now().Add(-3*time.Hour), w.Now().Add(-time.Hour)
+		_, err = w.schedules.Backfill(t.Context(), w.DB, &schedule.PublishConfig{}, id, from, to)
+		refusal, is := errors.AsType[*jobs.FieldError](err)
+		if !is {
+			t.Fatalf("%s: a backfill: %v", id, err)
+		}
+		body := fmt.Sprintf(`{"id": %q, "from": %q, "to": %q}`, id, from.Format(time.RFC3339), to.Format(time.RFC3339))
+		for _, query := range []string{"preview=true", "confirm=5f0e"} {
+			answer := w.post("backfill-schedule", query, body)
+			if answer.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Body.String(), refusal.Error()) {
+				t.Errorf("%s, %s: %d %s, want %q", id, query, answer.Code, answer.Body, refusal)
+			}
+		}
+	}
+}
+
 func TestAScheduleShowsWhetherAndHowOftenItPublishes(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

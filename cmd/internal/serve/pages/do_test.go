@@ -94,6 +94,19 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 	s.has(b.get("/events", http.StatusOK), "feed")
 }
 
+func TestABackfillOfAScheduleWithoutEventsIsRefusedBeforeItsPreview(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{
+		ID: "purge", Crontab: "0 * * * *", Act: schedule.Act{SQL: "select 1"},
+	})
+	s.must(err)
+	b := s.browser().login(story.OperatorToken)
+	form := b.get("/do/backfill-schedule?id=purge", http.StatusOK)
+	page := b.submit(form, url.Values{"from": {"3h"}, "to": {"1h"}}, http.StatusUnprocessableEntity)
+	s.has(page, "id: a backfill publishes events, and this schedule has none: it runs a statement, enqueues a job or notifies people")
+}
+
 func TestFindingsAreSilencedAndRowsAcknowledgedOnThePage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
