@@ -20,11 +20,12 @@ func (s *Store) ofEntitySchedule(id string) error {
 }
 
 // ofFailedSchedule says why failed checks of schedules are not put back: they could publish an event a second
-// time.
+// time. Only a schedule that publishes events has a backfill.
 func (s *Store) ofFailedSchedule(id string) error {
 	return refusef("nothing was put back: the checks of job %q belong to schedules; "+
-		"give a schedule a new check with: %s schedules resume %s, and publish what it has missed with: "+
-		"%[2]s schedules backfill %[3]s", schedule.JobExec, s.Self, idWord(id))
+		"give a schedule a new check with: %s schedules resume %s. If it publishes events, publish what it has missed "+
+		"with: %[2]s schedules backfill %[3]s. Otherwise do its work once, for now, with: "+
+		"%[2]s schedules trigger %[3]s", schedule.JobExec, s.Self, idWord(id))
 }
 
 // idWord returns an id as a word of a shell, or "ID" for an empty one.

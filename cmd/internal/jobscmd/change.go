@@ -185,7 +185,7 @@ func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Com
 		Long: `Move failed checks back from history, with a clean error count, into the next slot or the
 slot of --at or --in. If a key already waits, nothing changes for it: its failed check stays in
 history. The checks of job schedule also stay in history: they belong to schedules, see schedules
-resume and schedules backfill.`,
+resume and, for those that publish events, schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity orders --key 42
   prescient jobs retry --job order.late --entity orders --key 42 --item reminder
