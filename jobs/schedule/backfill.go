@@ -108,7 +108,8 @@ const backfillPage = 5000
 
 // Backfill publishes the instants of a schedule in [from, until), oldest first, with the IDs that a
 // run gives them. It uses the current crontab and bounds. It ignores the misfire policy, the
-// deadline and MaxRuns.
+// deadline and MaxRuns. A schedule with an Act publishes no events, so Backfill returns a
+// jobs.FieldError: Trigger does its work once, for now.
 //
 // The outbox gets each instant once, even beside runs, other backfills and a killed backfill. Runs
 // publish only what comes after Until, and Backfill skips what the outbox has. If two backfills of

@@ -53,7 +53,7 @@
 // # By hand
 //
 // [Store.Trigger] does now what the schedule does at each instant. [Store.Backfill] publishes past
-// instants, as a run would have done.
+// instants, as a run would have done. It refuses a schedule with an [Act], which publishes no events.
 //
 // # How often an event is published
 //

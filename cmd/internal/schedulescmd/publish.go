@@ -53,7 +53,10 @@ run publishes next. Events have the ids that a run gives them. @every has no ins
 to the start in a file, or the time of creation.
 
 The outbox has each instant only once, even beside runs and after a backfill that was killed: instants that it has are
-left out. A pruned outbox gets events again, with the same ids.`,
+left out. A pruned outbox gets events again, with the same ids.
+
+A backfill is only for schedules that publish events. One with sql, job or notify is refused: "schedules trigger" does
+its work once, for now.`,
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
 		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
