@@ -19,13 +19,15 @@ import (
 
 // HistoryRow is a row of history. It keeps Lateness in steps of 100 ms, and Duration in whole
 // milliseconds if the row was checked alone. With these steps, rows with the same end are recorded
-// together, at two thirds of the cost. A row of a batch has its share of the time of the batch.
+// together, at two thirds of the cost. A row of a batch has its share of the time of the batch. Both
+// are those of the check that ended the row. They are 0 if no check did, such as for
+// OutcomeCancelled, OutcomeReplaced, OutcomeDeadline and OutcomeSkipped.
 type HistoryRow struct {
 	jobs.FutureJob               // Slot is its slot at the end
 	Outcome        jobs.Outcome  `json:"outcome"`
 	FinishedAt     time.Time     `json:"finished_at"` // UTC, by the database's clock
-	Duration       time.Duration `json:"duration_ns"` // run time of the last check; 0: no check ran
-	Runner         string        `json:"runner"`      // that ran the last check; empty: its owner ended it
+	Duration       time.Duration `json:"duration_ns"` // run time of the check that ended the row; 0: no check did
+	Runner         string        `json:"runner"`      // that ended the row; empty: its owner did
 	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
 	// journal has them; see Timeline. If an error ended the row, LastError has it.
 	Attempts []FailedAttempt `json:"attempts"`
@@ -140,11 +142,13 @@ type Stats struct {
 	Outcome     jobs.Outcome  `json:"outcome"`
 	Count       int64         `json:"count"`        // rows
 	SLA         duration.Text `json:"sla"`          // of the job; 0s: none
-	Late        int64         `json:"late"`         // rows whose last check began later than the SLA
-	LatenessP50 duration.Text `json:"lateness_p50"` // the median of the lateness of last checks, exact
-	LatenessP99 duration.Text `json:"lateness_p99"` // the 99th percentile of the lateness of last checks, exact
-	DurationP50 duration.Text `json:"duration_p50"` // the median of the run times
-	DurationP99 duration.Text `json:"duration_p99"` // the 99th percentile of the run times
+	Late        int64         `json:"late"`         // rows that ended by a check which began later than the SLA
+	LatenessP50 duration.Text `json:"lateness_p50"` // the median of the checks that ended rows, exact; 0s: none did
+	// the 99th percentile of the checks that ended rows, exact; 0s: none did
+	LatenessP99 duration.Text `json:"lateness_p99"`
+	DurationP50 duration.Text `json:"duration_p50"` // the median run time of the checks that ended rows; 0s: none did
+	// the 99th percentile of the run times of the checks that ended rows; 0s: none did
+	DurationP99 duration.Text `json:"duration_p99"`
 }
 
 // Stats counts the rows that ended from one instant up to but not including another, by job and

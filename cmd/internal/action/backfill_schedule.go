@@ -11,8 +11,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// BackfillSchedule publishes the instants of a schedule in [From, To). It goes on when Do has
-// returned.
+// BackfillSchedule publishes the instants of a schedule in [From, To). A schedule with sql, job or notify is refused.
+// It goes on when Do has returned.
 type BackfillSchedule struct {
 	ID   string    `json:"id"`
 	From time.Time `json:"from"`
@@ -22,7 +22,8 @@ type BackfillSchedule struct {
 var backfillScheduleForm = form(Form{
 	Name: "backfill schedule", Summary: "Publish the instants of a schedule that have passed",
 	Title: "Backfill a schedule", Verb: "Backfill",
-	Lead: "Instants that have passed are published. Each event has the id that a run would have given it.",
+	Lead: "Instants that have passed are published. Each event has the id that a run would have given it. " +
+		"A schedule with sql, job or notify publishes no events, and is refused.",
 	Fields: []Field{
 		idField,
 		{Name: "from", Label: "From", Hint: pastHint, Required: true},

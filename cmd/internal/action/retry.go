@@ -77,7 +77,8 @@ func (f FailedChecks) check() error {
 	return cmp.Or(CheckWords(f.JobExec, f.EntityName, f.EntityKey, item), CheckInstant("since", f.Since))
 }
 
-// Retry puts failed checks back. Empty fields do not narrow.
+// Retry puts failed checks back. Empty fields do not narrow. An acknowledged check stays, unless EntityKey or ID names
+// it.
 type Retry struct {
 	FailedChecks
 	Limit int       `json:"limit"`       // default 1000, at most 100,000; the oldest first
@@ -88,7 +89,7 @@ var retryForm = form(Form{
 	Name: "retry", Summary: "Retry failed checks",
 	Title: "Retry failed checks", Verb: "Retry",
 	Lead: "Checks that were given up come back from history with a clean error count. " +
-		"If a key already waits, nothing changes for it.",
+		"If a key already waits, nothing changes for it. A check that was acknowledged comes back only by its key or row.",
 	Fields: append(slices.Clip(failedFields),
 		Field{Name: "limit", Label: "At most", Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000"},
 		Field{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."}),

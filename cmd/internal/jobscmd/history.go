@@ -132,8 +132,8 @@ func newCmdStats(f *factory.Factory, runF factory.Run[*statsOptions]) *cobra.Com
 	c := f.WithOutput(&cobra.Command{
 		Use:   "stats",
 		Short: "Count ended rows by job and outcome, with their lateness and run time",
-		Long: `Count ended rows by job and outcome, with the lateness and the run time of their last check. LATE counts the
-checks that began later after their slot than the SLA of the job allows. Without --since it counts one day.`,
+		Long: `Count ended rows by job and outcome, with the lateness and the run time of the checks that ended them. LATE
+counts the checks that began later after their slot than the SLA of the job allows. Without --since it counts one day.`,
 		Example: `  prescient jobs stats --since 7d`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },

@@ -99,7 +99,7 @@ type appliedView struct {
 	Deleted   int           `json:"deleted"`    // schedules that the file does not have, with --prune
 	Unchanged int           `json:"unchanged"`  // schedules
 	Changes   []appliedItem `json:"changes"`    // at most 10,000
-	NotListed int           `json:"not_listed"` // schedules that the file does not have, and which stay
+	NotListed int           `json:"not_listed"` // changes that are not listed, after the first 10,000
 }
 
 type appliedItem struct {

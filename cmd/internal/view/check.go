@@ -60,11 +60,13 @@ func writable(text json.RawMessage) json.RawMessage {
 type Ended struct {
 	FinishedAt time.Time `json:"finished_at"` // UTC
 	// done, cancelled, replaced, failed, max_checks, horizon, past, deadline or skipped
-	Outcome  jobs.Outcome  `json:"outcome"`
-	Slot     time.Time     `json:"slot"`     // of the last check; UTC
-	Lateness duration.Text `json:"lateness"` // from its slot to the start of the last check
-	Duration duration.Text `json:"duration"` // run time of the last check
-	Runner   string        `json:"runner"`   // of the last check
+	Outcome jobs.Outcome `json:"outcome"`
+	Slot    time.Time    `json:"slot"` // that the row was in when it ended; UTC
+	// of the check that ended the row, from its slot to its start; 0s: none did, such as for cancelled, replaced,
+	// deadline and skipped
+	Lateness duration.Text `json:"lateness"`
+	Duration duration.Text `json:"duration"` // run time of the check that ended the row; 0s: none did
+	Runner   string        `json:"runner"`   // that ended the row; empty: no runner did, such as for cancelled
 	// checks that failed and were tried again, of the newest 20 entries of the timeline
 	Attempts []admin.FailedAttempt `json:"attempts"`
 	// Acked tells who has acknowledged that the check failed; null: no operator has.
