@@ -199,7 +199,7 @@ type FiredStep struct {
 	DeadLetters int64 `json:"dead_letters"`
 }
 
-// Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
+// Fired counts, for each step of a rule, how often it has fired. A prune removes old entries.
 func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
 	err = s.reading(ctx, func(q pg.Querier) error {
 		steps, err = pg.Collect(ctx, q, pg.RuleFiredSteps.In(s.schema), []any{name},

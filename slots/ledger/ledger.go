@@ -389,8 +389,8 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 const pruneBatch = 10_000
 
 // Prune deletes the ledger rows of slots before an instant, the oldest first, and returns their number. It keeps
-// everything from the first slot in trouble on, so that no missed slot is forgotten. Each transaction is bounded; after
-// an error, the slots that were counted stay forgotten.
+// everything from the first slot on that is in trouble, open or has rows, so that no missed slot is forgotten. Each
+// transaction is bounded; after an error, the slots that were counted stay forgotten.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) (forgotten int64, err error) {
 	status, err := l.Status(ctx, time.Time{})
 	if err != nil {

@@ -184,8 +184,9 @@ func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Com
 		Short: "Retry failed checks",
 		Long: `Move failed checks back from history, with a clean error count, into the next slot or the
 slot of --at or --in. If a key already waits, nothing changes for it: its failed check stays in
-history. The checks of job schedule also stay in history: they belong to schedules, see schedules
-resume and, for those that publish events, schedules backfill.`,
+history. So does a check that was acknowledged with "alerts ack", unless --key names it. The checks
+of job schedule also stay in history: they belong to schedules, see schedules resume and, for those
+that publish events, schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity orders --key 42
   prescient jobs retry --job order.late --entity orders --key 42 --item reminder
@@ -202,7 +203,7 @@ resume and, for those that publish events, schedules backfill.`,
 	keyVars(fs, &o.retry.JobExec, &o.retry.EntityName, &o.retry.EntityKey)
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
 	fs.StringVar(&o.item, "item", "", "only this item `KEY`; empty: only checks without an item")
-	fs.Bool("all", false, "all failed checks")
+	fs.Bool("all", false, "all failed checks without an acknowledgement")
 	cli.CountVar(fs, &o.limit, "limit", action.DefaultRetry, "maximum number of checks")
 	o.when.Flags(c)
 	o.flags.Add(c, "")

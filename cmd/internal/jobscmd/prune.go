@@ -27,10 +27,12 @@ func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Comm
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
 		Short: "Drop the months of history, and forget the slots, that are old",
-		Long: `Drop the months (UTC) of history that ended longer ago than --keep. Also delete the ledger rows of slots before
-that, except those of missed slots, and the records of what operators did (table action). Also delete what rules have
-fired (table rule_fired) for keys that neither wait nor can be retried. The numbers of rows in months come from the
-table statistics.
+		Long: `Drop the months (UTC) of history that ended longer ago than --keep. Also delete the records of what operators
+did (table action), and what rules have fired (table rule_fired) for keys that neither wait nor can be retried. The
+numbers of rows in months come from the table statistics.
+
+Also delete the ledger rows of slots that are older than --keep, up to the first slot that was missed, is not done or
+has rows, such as of a paused job: from that slot on, all stay.
 
 While a dump or a long query reads history, the command gives up after a few seconds and drops nothing.`,
 		Example: `  prescient jobs prune --keep 90d --dry-run
