@@ -51,11 +51,12 @@ already waits, nothing changes, unless --on-conflict is given:
   push-back  move it to this slot when that is later, but at most --max-wait later than its first slot
   error      fail
 
-A check whose slot has begun is not moved. The command records the request on it, and the runner honours the request
-when it records the outcome.
+A check whose slot has begun is not moved. With error, the command fails. Otherwise it records the request on the
+check, and the runner honours the request when it records the outcome. With keep, the runner drops the request if the
+check does not end.
 
-With --unless-ended-within, nothing is added if the last check of the key that ended as done did so in that time.
-The action is then "recent", with the slot and the id of that check.`,
+With --unless-ended-within, nothing is added if the key does not wait, and its last check that ended as done did so in
+that time. The action is then "recent", with the slot and the id of that check.`,
 		Example: `  prescient jobs add order.unshipped orders 42 --in 48h
   prescient jobs add order.unshipped orders 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
@@ -83,7 +84,7 @@ The action is then "recent", with the slot and the id of that check.`,
 		"for a key that waits already: keep, replace, push-back or error")
 	duration.Var(fs, &o.maxWait, "max-wait", 0, "how long after its first slot push-back may move a check; 0: no limit")
 	duration.Var(fs, &o.unless, "unless-ended-within", 0,
-		"add nothing if the key ended as done in that time; 0: no condition")
+		"add nothing if the key does not wait and ended as done in that time; 0: no condition")
 	return c
 }
 

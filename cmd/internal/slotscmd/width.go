@@ -23,10 +23,10 @@ func newCmdSetWidth(f *factory.Factory) *cobra.Command {
 		Short: "Change the distance between two slots, and move waiting rows onto the new grid",
 		Long: `Change the distance between two slots. Waiting rows that are off the new grid move to its
 next slot, never to an earlier one. It is one transaction that blocks every enqueue, so it waits up
-to 3 s for open transactions, and then fails and names their sessions. It is refused while a slot is
-open or rows are due, including rows of paused jobs. Then change slots.width in the configuration,
-if it is set, and install again what starts the runs: "install crontab --apply", or the output of
-"install crontab", "install systemd" or "install kubernetes".`,
+to 3 s for open transactions, and then fails and names the session of the oldest one. It is refused
+while a slot is open or rows are due, including rows of paused jobs. Then change slots.width in the
+configuration, if it is set, and install again what starts the runs: "install crontab --apply", or
+the output of "install crontab", "install systemd" or "install kubernetes".`,
 		Example: `  prescient slots set-width 5m`,
 		Args:    cli.Exactly("WIDTH"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -53,8 +53,9 @@ executable decides what becomes of it:
   anything else  it is retried 1, 2, 4 ... slots later; after %d errors in a row it moves to DIR/failed/2603011315
 
 A line "next: 2026-03-01T14:00:00Z" in its output, with status 0 or 75, asks for the slot at or after that time. The
-output is in DIR/output/2603011315. An executable may run for %s at a time, and %d times in all. If SIGTERM ends it
-after that time, status 0 without such a line is an error.
+output is in DIR/output/2603011315. An executable may run for %s at a time. If SIGTERM ends it after that time,
+status 0 without such a line is an error. If an executable asks for another slot after %d runs without an error, it
+moves to DIR/failed, too.
 
 DIR is spool.dir of the configuration, or PRESCIENT_SPOOL_DIR.`,
 		spool.Retry+1, duration.Text(spool.Timeout), spool.MaxChecks)

@@ -34,7 +34,9 @@ applications choose it with Route. If the store is being drained, all of them mo
 move that now belong to a store that was added. If stores are named after the first one, rows move
 only to these: all rows of a store that is being drained, and otherwise those that belong there.
 
-Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
+Runs and applications go on. A row keeps its history of changes and its slot. If the new store has no
+such slot, or the slot has begun, the row gets the next one. It never runs twice.
+
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
 command after those runs. With slots of less than two minutes, it is half their width instead of a
 minute. Checks of rules stay with their tables, and each store keeps its own row of each periodic
