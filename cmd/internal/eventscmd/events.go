@@ -279,8 +279,7 @@ unless --unread is given.`,
 }
 
 func newCmdForget(f *factory.Factory) *cobra.Command {
-	var flags perform.Flags
-	c := &cobra.Command{
+	return perform.OnNamed(f, &cobra.Command{
 		Use:   "forget CONSUMER",
 		Short: "Forget a consumer, whose events then need not be kept",
 		Long: `Forget a consumer: the outbox no longer keeps events for it. A destination loses its dead letters and
@@ -288,15 +287,7 @@ the refused events that are tried again, too. If the settings still have it, it 
 Without --yes the command only prints what the consumer has not got yet.`,
 		Example: `  prescient events forget billing
   prescient events forget billing --yes`,
-		Args: cli.Exactly("CONSUMER"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
-				return action.ForgetConsumer{Consumer: args[0]}, nil
-			})
-		},
-	}
-	flags.Add(c, "forget it")
-	return f.WithOutput(c)
+	}, "CONSUMER", "forget it", func(name string) action.Action { return action.ForgetConsumer{Consumer: name} })
 }
 
 func newCmdConsumers(f *factory.Factory) *cobra.Command {

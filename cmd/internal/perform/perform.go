@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -57,6 +58,17 @@ func Action(
 		}
 		return errors.Join(err, f.Print(report, func() error { return f.Sentence(report.String()) }))
 	})
+}
+
+// OnNamed completes the command of an action on what its only argument names. yes is the usage of --yes, see Flags.Add.
+func OnNamed(f *factory.Factory, c *cobra.Command, arg, yes string, of func(name string) action.Action) *cobra.Command {
+	var flags Flags
+	c.Args = cli.Exactly(arg)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) { return of(args[0]), nil })
+	}
+	flags.Add(c, yes)
+	return f.WithOutput(c)
 }
 
 // With calls fn with the store of the command. An error about a schedule that is not known names those that are.

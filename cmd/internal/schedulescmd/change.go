@@ -203,19 +203,11 @@ func changeSchedule(
 	f *factory.Factory, verb, short string, of func(id string, version int) action.Action,
 ) *cobra.Command {
 	var version cli.Count
-	var flags perform.Flags
-	c := f.WithOutput(&cobra.Command{
+	c := perform.OnNamed(f, &cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  prescient schedules " + verb + " report-42",
-		Args:    cli.Exactly("ID"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return perform.Action(c.Context(), f, flags, func(*action.Store) (action.Action, error) {
-				return of(args[0], int(version)), nil
-			})
-		},
-	})
+	}, "ID", "", func(id string) action.Action { return of(id, int(version)) })
 	ifVersionVar(c, &version)
-	flags.Add(c, "")
 	return c
 }
