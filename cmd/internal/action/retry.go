@@ -77,8 +77,8 @@ func (f FailedChecks) check() error {
 	return cmp.Or(CheckWords(f.JobExec, f.EntityName, f.EntityKey, item), CheckInstant("since", f.Since))
 }
 
-// Retry puts failed checks back. Empty fields do not narrow. An acknowledged check stays, unless EntityKey or ID names
-// it.
+// Retry puts failed checks back. Empty fields do not narrow. An acknowledged check stays, unless its key or its id is
+// given.
 type Retry struct {
 	FailedChecks
 	Limit int       `json:"limit"`       // default 1000, at most 100,000; the oldest first
