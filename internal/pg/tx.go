@@ -13,7 +13,10 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // ErrNotMigrated is returned if the schema is missing or older than the code.
@@ -216,6 +219,18 @@ func One(ctx context.Context, q Querier, query string, args []any, dest ...any) 
 		return err
 	}
 	return rows.Close()
+}
+
+// Columns returns a list as parameters for unnest: for each column of its rows an array of texts, which the statement
+// casts to the type of the column. The list must not be empty.
+func Columns[T any](list []T, row func(T) []string) []any {
+	columns := make([]pq.StringArray, len(row(list[0])))
+	for _, v := range list {
+		for i, text := range row(v) {
+			columns[i] = append(columns[i], text)
+		}
+	}
+	return seq.Map(columns, func(column pq.StringArray) any { return column })
 }
 
 // Collect runs a query and returns its rows, each filled in by scan.

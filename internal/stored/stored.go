@@ -7,24 +7,16 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
 // Columns returns events as one array for each column: id, source, type, subject, time, published_at
 // and data. An empty text stands for null.
 func Columns(events []event.Event) []any {
-	list := make([]pq.StringArray, 7)
-	for _, e := range events {
-		texts := []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.PublishedAt), string(e.Data)}
-		for c, text := range texts {
-			list[c] = append(list[c], text)
-		}
-	}
-	args := make([]any, len(list))
-	for c := range list {
-		args[c] = list[c]
-	}
-	return args
+	return pg.Columns(events, func(e event.Event) []string {
+		return []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.PublishedAt), string(e.Data)}
+	})
 }
 
 // timestamp returns an instant as the database reads it, or "" for the zero time.

@@ -126,17 +126,9 @@ func (s *Store) setActs(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	if len(specs) == 0 {
 		return nil
 	}
-	n := len(specs)
-	ids, statements, roles := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
-	timeouts := make(pq.Int64Array, n)
-	jobExecs, receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
-	for i, spec := range specs {
-		a := spec.Act
-		ids[i], statements[i], roles[i], timeouts[i] = spec.ID, a.SQL, a.Role, int64(a.Timeout/time.Second)
-		jobExecs[i], receivers[i], texts[i] = a.Job, a.Notify, a.Text
-	}
-	_, err := tx.ExecContext(ctx, pg.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers,
-		texts)
+	_, err := tx.ExecContext(ctx, pg.ScheduleAct.In(s.schema), pg.Columns(specs, func(s Spec) []string {
+		return []string{s.ID, s.Act.SQL, s.Act.Role, seconds(s.Act.Timeout), s.Act.Job, s.Act.Notify, s.Act.Text}
+	})...)
 	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return fmt.Errorf("%w: %w", ErrStatement, err)
 	}

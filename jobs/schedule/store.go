@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -378,29 +379,17 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 // columns returns the parameters of schedule_insert and schedule_update: one array for each column
 // but those of statements, without nulls.
 func columns(specs []Spec) []any {
-	n := len(specs)
-	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray,
-		n), make(pq.StringArray, n)
-	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
-	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
-	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
-	starts, ends := make(pq.StringArray, n), make(pq.StringArray, n)
-	runs := make(pq.Int64Array, n)
-	jobExecs, receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
-	for i, s := range specs {
-		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
-		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
-		misfires[i], anchors[i], paused[i] = string(s.Misfire), s.Anchor.Format(time.RFC3339), s.Paused
-		from[i], excludes[i] = string(s.DeadlineFrom), strings.Join(s.Exclude, "\n")
-		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
-		runs[i] = int64(s.MaxRuns)
-		jobExecs[i], receivers[i], texts[i] = s.Act.Job, s.Act.Notify, s.Act.Text
-	}
-	return []any{
-		ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from,
-		starts, ends, runs, excludes, jobExecs, receivers, texts,
-	}
+	return pg.Columns(specs, func(s Spec) []string {
+		return []string{
+			s.ID, s.Crontab, s.Timezone, string(s.Payload), seconds(s.Deadline), seconds(s.Spread), string(s.Misfire),
+			s.Anchor.Format(time.RFC3339), strconv.FormatBool(s.Paused), string(s.DeadlineFrom), timestamp(s.Start),
+			timestamp(s.End), strconv.Itoa(s.MaxRuns), strings.Join(s.Exclude, "\n"), s.Act.Job, s.Act.Notify, s.Act.Text,
+		}
+	})
 }
+
+// seconds returns a duration as a number of whole seconds.
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // timestamp returns an instant as text, and "-infinity" for the zero time.
 func timestamp(at time.Time) string {

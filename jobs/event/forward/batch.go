@@ -435,11 +435,8 @@ func (s *sender) keep(ctx context.Context, tx *sqlx.Tx, got []event.Event) error
 	if !s.to.Keep || len(got) == 0 {
 		return nil
 	}
-	var sources, ids, subjects pq.StringArray
-	for _, e := range got {
-		sources, ids, subjects = append(sources, e.Source), append(ids, e.ID), append(subjects, e.Subject)
-	}
-	_, err := tx.ExecContext(ctx, pg.EventSent.In(s.cfg.Schema), s.to.Name, sources, ids, subjects)
+	columns := pg.Columns(got, func(e event.Event) []string { return []string{e.Source, e.ID, e.Subject} })
+	_, err := tx.ExecContext(ctx, pg.EventSent.In(s.cfg.Schema), append([]any{s.to.Name}, columns...)...)
 	return err
 }
 
