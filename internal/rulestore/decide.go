@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -22,27 +21,16 @@ const (
 // row is a row of the table that the rule is about, and for which the expected thing has not
 // happened.
 type row struct {
-	key    string
-	since  time.Time
-	counts bool // false: another row can let its clock start
-	// held has what the data hold of the delays and repetitions, by step.
-	held   []expr.Held
-	doneAt time.Time                  // when the expected thing happens, if the row says it
-	fired  map[string]rule.Occurrence // see rule.Memory
-	// watched tells that a step has fired, and that Rule.Recovered is to follow once that is over.
-	watched bool
-	paused  bool
-	pauses  []rule.Pause
+	rule.Row // if it does not count, another row can let its clock start
+	memory   rule.Memory
 
 	waits bool
 	id    int64
 	slot  time.Time // it waits for
 	// requested is the instant that it was requested for.
 	requested time.Time
-	from      time.Time // steps that are due before do not fire; zero: all do
-	came      time.Time // when the row came to the rule, if a step may have passed then
-	leftOut   []string  // the steps that an apply or a check has left out
-	errors    int       // of its last checks
+	leftOut   []string // the steps that an apply or a check has left out
+	errors    int      // of its last checks
 }
 
 // decision is what an apply does with a row.
@@ -75,27 +63,21 @@ func (d decider) decide(r row) decision {
 		return decision{fate: leave}
 	}
 	moment := rule.Moment{Begun: d.first.Add(-time.Microsecond), Slot: d.first, Now: d.now}
-	memory := rule.Memory{Fired: r.fired, From: r.from, Came: d.now}
-	read := rule.Row{
-		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Held: r.held,
-		DoneAt: r.doneAt, Paused: r.paused, Pauses: r.pauses,
-	}
-	if r.watched {
-		memory.Starts = []rule.Start{{Since: r.since, Fired: true}}
-	}
-	is, err := d.Decide(read, memory, moment)
+	memory := r.memory
+	memory.Came = d.now
+	is, err := d.Decide(r.Row, memory, moment)
 	if _, unknown := errors.AsType[*rule.UnknownName](err); unknown && !r.waits {
 		return decision{fate: begin, at: d.now, came: d.now} // its check fails, and says which name it is
 	}
 	if err != nil {
 		return decision{fate: leave}
 	}
-	if r.paused {
+	if r.Paused {
 		if r.waits {
 			return decision{fate: leave} // the trigger tells when it goes on
 		}
-		read.Paused = false // the steps that had passed by then fire after the pause, unless Rule.Overdue leaves them out
-		is, _ = d.Decide(read, memory, moment)
+		r.Paused = false // the steps that had passed by then fire after the pause, unless Rule.Overdue leaves them out
+		is, _ = d.Decide(r.Row, memory, moment)
 		return decision{fate: begin, passed: is.Passed, at: d.now, came: d.now} // the check notes since when
 	}
 	what := d.outcome(r, is)
@@ -110,7 +92,7 @@ func (d decider) decide(r row) decision {
 		// When the other table starts the clock, steps may have passed before the row came.
 		what.came = d.now
 	}
-	if d.Rule.Recovered != (rule.Act{}) && r.waits && len(r.fired) > 0 && r.slot.Before(what.at) {
+	if d.Rule.Recovered != (rule.Act{}) && r.waits && len(r.memory.Fired) > 0 && r.slot.Before(what.at) {
 		what.at = r.slot // it may wait for the end of what let steps fire
 	}
 	return what
@@ -118,15 +100,15 @@ func (d decider) decide(r row) decision {
 
 // unknown reports whether the data let a step not fire for a row that will wait.
 func (d decider) unknown(r row) bool {
-	if r.waits || len(r.held) == 0 {
+	if r.waits || len(r.Held) == 0 {
 		return false
 	}
-	timing := d.Timing.For(r.held, nil)
+	timing := d.Timing.For(r.Held, nil)
 	if len(timing.Unknown()) > 0 {
 		return true
 	}
 	for i, s := range d.Rule.Steps {
-		first, err := timing.Nth(i, r.since, 1)
+		first, err := timing.Nth(i, r.Since, 1)
 		if (s.Interval != "" || s.TimesCount != "") && err == nil && first.Number == 0 {
 			return true
 		}
@@ -144,14 +126,14 @@ func (d decider) outcome(r row, is rule.Decision) (what decision) {
 		return decision{fate: leave}
 	}
 	if is.Passed && is.From.IsZero() || len(is.Due) > 0 { // the check decides about the steps that have passed
-		what.at, what.came = d.Rule.SlotFor(d.Grid, d.now, r.key), d.now
+		what.at, what.came = d.Rule.SlotFor(d.Grid, d.now, r.Key), d.now
 		return what
 	}
 	for _, o := range is.LeftOut {
 		what.leftOut = append(what.leftOut, rule.Repetition(d.Rule.Steps[o.Step].Name, o.Number))
 	}
 	if len(what.leftOut) > 0 {
-		what.from, what.since, what.leftOut = is.From, r.since, slices.Concat(r.leftOut, what.leftOut)
+		what.from, what.since, what.leftOut = is.From, r.Since, slices.Concat(r.leftOut, what.leftOut)
 	}
 	switch what.at = is.Next; {
 	case d.Facts.EndLookup() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):

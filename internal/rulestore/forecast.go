@@ -83,20 +83,20 @@ func (f *forecast) add(p page) {
 
 // row adds a row. Its next check decides as Decide does. The steps that have not passed by then fire by themselves.
 func (f *forecast) row(d decider, r row, what decision) {
-	if !r.counts {
+	if !r.Counts {
 		return
 	}
-	memory, leftOut := rule.Memory{Fired: r.fired, From: r.from, Came: r.came}, f.named(r.leftOut)
+	memory, leftOut := r.memory, f.named(r.leftOut)
 	slot := r.slot
 	if what.fate != leave {
-		slot, memory.Came, memory.From = d.slotOf(what.at), what.came, grid.Later(r.from, what.from)
+		slot, memory.Came, memory.From = d.slotOf(what.at), what.came, grid.Later(r.memory.From, what.from)
 	}
 	maps.Copy(leftOut, f.named(what.leftOut))
 	fires := map[int]time.Time{}
 	switch waits := what.fate != leave || r.waits; {
 	case !waits:
 		maps.Copy(leftOut, d.passed(r))
-	case !r.paused: // nothing says when a pause ends
+	case !r.Paused: // nothing says when a pause ends
 		var is rule.Decision
 		is, slot = d.next(r, memory, slot)
 		for _, o := range is.Due {
@@ -111,8 +111,8 @@ func (f *forecast) row(d decider, r row, what decision) {
 		c := &f.steps[i]
 		at, will := fires[i]
 		switch {
-		case will && (r.doneAt.IsZero() || r.doneAt.After(at)):
-			c.fire(firing{zoned{at, f.zone(i, r.held)}, r.key})
+		case will && (r.DoneAt.IsZero() || r.DoneAt.After(at)):
+			c.fire(firing{zoned{at, f.zone(i, r.Held)}, r.Key})
 		case memory.Fired[s.Name].Number > 0:
 			c.fired++
 		case leftOut[i] && !will:
@@ -148,9 +148,9 @@ func (f *forecast) named(names []string) map[int]bool {
 
 // passed returns the indexes of the steps that have passed for a row. If the row does not wait, they do not fire.
 func (d decider) passed(r row) map[int]bool {
-	timing, steps := d.Timing.For(r.held, r.pauses), map[int]bool{}
+	timing, steps := d.Timing.For(r.Held, r.Pauses), map[int]bool{}
 	for i := range d.Rule.Steps {
-		if last, _, err := timing.Around(i, r.since, d.first.Add(-time.Microsecond)); err == nil && last.Number > 0 {
+		if last, _, err := timing.Around(i, r.Since, d.first.Add(-time.Microsecond)); err == nil && last.Number > 0 {
 			steps[i] = true
 		}
 	}
@@ -163,12 +163,9 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 	alone := d.Decider
 	alone.Facts = expr.Facts{} // no look at other tables between the steps
 	alone.Rule.Recovered, alone.Rule.Met = rule.Act{}, rule.Act{}
-	read := rule.Row{
-		Key: r.key, There: true, About: true, Counts: true, Since: r.since, Held: r.held, Pauses: r.pauses,
-	}
 	for range 2 {
 		begun := grid.Later(slot, d.Grid.Floor(d.now))
-		is, err := alone.Decide(read, m, rule.Moment{Begun: begun, Slot: slot, Now: begun})
+		is, err := alone.Decide(r.Row, m, rule.Moment{Begun: begun, Slot: slot, Now: begun})
 		if err != nil || len(is.Due) > 0 || len(is.LeftOut) > 0 || !is.Passed {
 			return is, slot
 		}
@@ -179,15 +176,15 @@ func (d decider) next(r row, m rule.Memory, slot time.Time) (is rule.Decision, a
 
 // later adds the slots of the steps that do not fire in the slot of the next check.
 func (f *forecast) later(d decider, r row, m rule.Memory, slot time.Time, fires map[int]time.Time) {
-	timing := d.Timing.For(r.held, r.pauses).Continued(r.since, d.Rule.Steps, m.Fired)
+	timing := d.Timing.For(r.Held, r.Pauses).Continued(r.Since, d.Rule.Steps, m.Fired)
 	begun := grid.Later(slot, d.Grid.Floor(d.now))
 	for i, s := range d.Rule.Steps {
 		if _, found := fires[i]; found {
 			continue
 		}
-		_, next, err := timing.Around(i, r.since, begun)
+		_, next, err := timing.Around(i, r.Since, begun)
 		if fired := m.Fired[s.Name].Number; err == nil && next.Number > 0 && next.Number <= fired { // after another delay
-			next, err = timing.Nth(i, r.since, fired+1)
+			next, err = timing.Nth(i, r.Since, fired+1)
 		}
 		if err == nil && next.Number > 0 {
 			fires[i] = d.Grid.Ceil(next.At)

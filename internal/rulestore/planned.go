@@ -169,14 +169,14 @@ func (p *RulePlan) count(next page) {
 		if what.passed {
 			p.Overdue++
 		}
-		if !r.counts {
+		if !r.Counts {
 			p.Unstarted++
 		}
-		if r.paused {
+		if r.Paused {
 			p.Paused++
 		}
-		if r.counts {
-			p.names.Add(next.decider.Timing.For(r.held, nil).Unknown())
+		if r.Counts {
+			p.names.Add(next.decider.Timing.For(r.Held, nil).Unknown())
 		}
 		switch what.fate {
 		case begin:

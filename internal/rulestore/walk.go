@@ -116,17 +116,17 @@ func (p *page) leaveAll() {
 
 // checkDelays returns a Problem if a delay that the data of a row hold is too long.
 func (w *walk) checkDelays(r row) error {
-	if len(r.held) == 0 || !r.counts {
+	if len(r.Held) == 0 || !r.Counts {
 		return nil
 	}
-	timing := w.timing.For(r.held, r.pauses)
+	timing := w.timing.For(r.Held, r.Pauses)
 	for i, s := range w.rule.Rule.Steps {
 		if s.Interval == "" {
 			continue
 		}
-		_, err := timing.Nth(i, r.since, 1)
+		_, err := timing.Nth(i, r.Since, 1)
 		if _, unknown := errors.AsType[*rule.UnknownName](err); err != nil && !unknown {
-			return w.rule.Rule.Problem(fmt.Sprintf("steps[%d].after", i+1), "row %s: %v", r.key, err)
+			return w.rule.Rule.Problem(fmt.Sprintf("steps[%d].after", i+1), "row %s: %v", r.Key, err)
 		}
 	}
 	return nil
@@ -159,35 +159,41 @@ type found struct {
 
 func (f *found) row(facts expr.Facts) row {
 	r := row{
-		key: f.key.String, fired: map[string]rule.Occurrence{}, held: expr.ReadHeld(f.held),
-		doneAt: f.doneAt.Time, waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time,
+		Row: rule.Row{
+			Key: f.key.String, There: true, About: true, DoneAt: f.doneAt.Time, Held: expr.ReadHeld(f.held),
+			Paused: f.paused.Bool, Pauses: rule.Pauses(facts, f.pauses, f.paused.Bool),
+		},
+		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time,
 		errors: int(f.errors.Int64),
-		paused: f.paused.Bool, pauses: rule.Pauses(facts, f.pauses, f.paused.Bool),
 	}
+	if f.since.Valid {
+		r.Since, r.Counts = time.UnixMicro(f.since.Int64).UTC(), true
+	}
+	m := &r.memory
+	m.Fired = map[string]rule.Occurrence{}
+	recovers := false
 	for i, name := range f.fired {
 		step, n := rule.ParseRepetition(name)
 		o := rule.Occurrence{Number: n}
 		if f.due[i] != 0 {
 			o.At = time.UnixMicro(f.due[i]).UTC()
 		}
-		if n >= r.fired[step].Number {
-			r.fired[step] = o
+		if n >= m.Fired[step].Number {
+			m.Fired[step] = o
 		}
-		r.watched = r.watched || f.recovers[i] && step != rule.MetStep
+		recovers = recovers || f.recovers[i] && step != rule.MetStep
 	}
-	_, told := r.fired[rule.RecoveredStep]
-	r.watched = r.watched && !told
-	if f.since.Valid {
-		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
+	if _, told := m.Fired[rule.RecoveredStep]; recovers && !told {
+		m.Starts = []rule.Start{{Since: r.Since, Fired: true}}
 	}
 	// An application may have written something else, which is an error of its check alone.
-	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
-	r.came, _ = time.Parse(time.RFC3339Nano, f.came.String)
+	m.From, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	m.Came, _ = time.Parse(time.RFC3339Nano, f.came.String)
 	_ = json.Unmarshal([]byte(f.leftOut.String), &r.leftOut)
-	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
-		r.from, r.leftOut = time.Time{}, nil // they are about another start of the clock
+	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.Since) {
+		m.From, r.leftOut = time.Time{}, nil // they are about another start of the clock
 	}
-	r.from = grid.Later(r.from, f.left.Time.UTC())
+	m.From = grid.Later(m.From, f.left.Time.UTC())
 	return r
 }
 
@@ -287,7 +293,7 @@ type batch struct {
 }
 
 func (b *batch) add(r row, what decision) {
-	b.keys = append(b.keys, r.key)
+	b.keys = append(b.keys, r.Key)
 	b.ats = append(b.ats, string(pq.FormatTimestamp(what.at)))
 	payload := what.payload()
 	b.payloads = append(b.payloads, payload)
