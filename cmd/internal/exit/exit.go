@@ -16,22 +16,14 @@ import (
 // Code is the exit code of the process.
 type Code int
 
-// The codes.
+// The codes. Table says what each means.
 const (
-	// Done: the command succeeded, or had nothing to do.
 	Done Code = iota
-	// Failure: the command failed.
 	Failure
-	// Usage: the command line, a file that it names or the configuration is wrong, or names something that does not
-	// exist, or another process is doing it. Nothing was done.
 	Usage
-	// Found: a command that only looks has found a problem.
 	Found
-	// Stopped: a signal stopped a run before its slot was done, a backfill, or events forward.
 	Stopped
-	// Unconfirmed: the command has printed a preview, because --yes is missing. Nothing was done.
 	Unconfirmed
-	// Left: a run did its work, and left rows that it cannot run, or that other sessions have locked.
 	Left
 )
 
