@@ -32,15 +32,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Open connects to the database of the settings; the caller closes it.
-//
-// If database.url is config.Embedded, or is not set and the command has a terminal, that is the
-// private PostgreSQL. Open starts it if it does not run, and migrates its schema. Without
-// database.url and a terminal Open returns an error.
-//
-// A database given by its URL is never changed. If it lacks the schema, the error is
-// pgsql.ErrNotMigrated. Open also returns an error if the settings expect another width than the
-// database has.
+// Open is App.Open of package cmd.
 func Open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, error) {
 	url, err := Address(ctx, f)
 	if err != nil {
@@ -59,8 +51,7 @@ func Open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.
 	return db, nil
 }
 
-// URL returns the URL of the database that Open opens, with its password, and starts and checks that
-// database as Open does.
+// URL is App.URL of package cmd.
 func URL(ctx context.Context, f *factory.Factory) (string, error) {
 	db, err := Open(ctx, f)
 	if err == nil {
@@ -170,8 +161,7 @@ func refuseDefault(f *factory.Factory) error {
 	return nil
 }
 
-// ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
-// it. If no database.url is set, it is always the private PostgreSQL.
+// ReplayURL is App.ReplayURL of package cmd.
 func ReplayURL(ctx context.Context, f *factory.Factory) (string, error) {
 	if !Private(f) {
 		return f.Config().Database.URL.Reveal(), nil
