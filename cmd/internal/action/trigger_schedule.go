@@ -13,7 +13,7 @@ type TriggerSchedule struct {
 
 var triggerScheduleForm = form(Form{
 	Name: "trigger schedule", Summary: "Do now what a schedule does at each instant",
-	Title: "Publish now", Verb: "Publish",
+	Title: "Trigger a schedule", Verb: "Trigger",
 	Lead:   "The schedule does now what it does at each instant. Its instants stay as they are.",
 	Fields: []Field{idField},
 }, func(in *Input) TriggerSchedule { return TriggerSchedule{ID: in.Text("id")} })

@@ -97,11 +97,15 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 func TestABackfillOfAScheduleWithoutEventsIsRefusedBeforeItsPreview(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{
-		ID: "purge", Crontab: "0 * * * *", Act: schedule.Act{SQL: "select 1"},
-	})
-	s.must(err)
+	for id, act := range map[string]schedule.Act{"purge": {SQL: "select 1"}, "report": {}} {
+		_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: id, Crontab: "0 * * * *", Act: act})
+		s.must(err)
+	}
 	b := s.browser().login(story.OperatorToken)
+	if about := b.get("/schedule?id=purge", http.StatusOK); !strings.Contains(about, "/do/trigger-schedule?id=purge") || strings.Contains(about, "backfill") {
+		t.Errorf("its page:\n%s", about)
+	}
+	s.has(b.get("/schedule?id=report", http.StatusOK), "/do/backfill-schedule?id=report")
 	form := b.get("/do/backfill-schedule?id=purge", http.StatusOK)
 	page := b.submit(form, url.Values{"from": {"3h"}, "to": {"1h"}}, http.StatusUnprocessableEntity)
 	s.has(page, "id: a backfill publishes events, and this schedule has none: it runs a statement, enqueues a job or notifies people")
