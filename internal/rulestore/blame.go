@@ -38,14 +38,7 @@ func (s *Store) Explain(ctx context.Context, r rule.Applied, err error) error {
 		if failed == nil {
 			continue
 		}
-		why := failed.Message
-		for _, known := range sayings() {
-			if known.message.MatchString(why) {
-				why = known.message.ReplaceAllString(why, known.says)
-				break
-			}
-		}
-		return r.Rule.Problem(p.field, "it cannot be computed%s: %s", s.firstRow(ctx, r, p.sql), why)
+		return r.Rule.Problem(p.field, "it cannot be computed%s: %s", s.firstRow(ctx, r, p.sql), plainly(failed.Message))
 	}
 	return err
 }

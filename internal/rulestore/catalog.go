@@ -83,6 +83,30 @@ type understood struct {
 // errUndo rolls a transaction back that has done its work.
 var errUndo = errors.New("undo")
 
+// trial runs fn in a transaction with settings and a role, and leaves nothing of it. It does not run fn if this login
+// is no member of the role: only the login of the runs needs to be one.
+func (s *Store) trial(ctx context.Context, settings, role string, fn func(tx *sqlx.Tx) error) error {
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, settings); err != nil {
+			return err
+		}
+		if role != "" {
+			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
+			if _, refused := errors.AsType[*pq.Error](err); refused {
+				return errUndo
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return cmp.Or(fn(tx), errUndo)
+	})
+	if errors.Is(err, errUndo) {
+		return nil
+	}
+	return err
+}
+
 // Understand asks the catalog what a rule of a file means, for a login that may read the table. It
 // returns the mistakes of the rule as Problems, or a RightsError, joined, and changes nothing.
 // Statements of steps may name what does not exist yet.
@@ -114,17 +138,12 @@ func (s *Store) Mistakes(ctx context.Context, file rule.File, known []*rule.Prob
 // understand asks the catalog about a rule.
 func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u understood, err error) {
 	asked := r.rule
-	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = s.trial(ctx, rulesession.Understand, "", func(tx *sqlx.Tx) (err error) {
 		r.tx, r.problems = tx, nil
-		if _, err := tx.ExecContext(ctx, rulesession.Understand); err != nil {
-			return err
-		}
-		if u, err = r.resolve(ctx); err != nil {
-			return err
-		}
-		return errUndo
+		u, err = r.resolve(ctx)
+		return err
 	})
-	if !errors.Is(err, errUndo) {
+	if err != nil {
 		return u, fmt.Errorf("ask the catalog about rule %s: %w", asked.Name, err)
 	}
 	for name, calendar := range file.Calendars {

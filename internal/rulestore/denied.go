@@ -2,7 +2,6 @@ package rulestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -58,11 +57,8 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 				denied = asked
 			}
 		}
-		return errUndo
+		return nil
 	})
-	if errors.Is(err, errUndo) {
-		err = nil
-	}
 	return denied, err
 }
 

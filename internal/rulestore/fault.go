@@ -3,7 +3,6 @@ package rulestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,7 +191,7 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 			}
 			if !there {
 				why = "there is no role " + role
-				return errUndo
+				return nil
 			}
 		}
 		for i := -1; i < len(r.Rule.Steps); i++ {
@@ -221,11 +220,8 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 			why = what + why
 			break
 		}
-		return errUndo
+		return nil
 	})
-	if errors.Is(err, errUndo) {
-		err = nil
-	}
 	return why, err
 }
 

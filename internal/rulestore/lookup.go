@@ -34,27 +34,13 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 	// A null key keeps the server from seeing that there is none.
 	query := anyInstant.ReplaceAllString(anyKeys.ReplaceAllString(r.RowsQuery(), "'{null}'::text[]"), "clock_timestamp()")
 	var plan string
-	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, rulesession.Read+"; set local enable_seqscan = off"); err != nil {
-			return err
-		}
-		if role := r.Rule.Role; role != "" {
-			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
-			if _, refused := errors.AsType[*pq.Error](err); refused {
-				return errUndo // only the login of the run needs to be a member of the role
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if err := tx.GetContext(ctx, &plan, "explain (format json, verbose, costs off) "+query); err != nil {
-			return err
-		}
-		return errUndo
+	settings := rulesession.Read + "; set local enable_seqscan = off"
+	err = s.trial(ctx, settings, r.Rule.Role, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &plan, "explain (format json, verbose, costs off) "+query)
 	})
 	refused, isRefused := errors.AsType[*pq.Error](err)
 	switch {
-	case errors.Is(err, errUndo):
+	case err == nil:
 		return unindexed(r, plan)
 	case isRefused && refused.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "":
 		return []string{fmt.Sprintf("this login may not look up what the rule does (%s): "+

@@ -16,7 +16,6 @@ import (
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/sqltext"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // statements lets the server prepare the statement of each step, as the role of the rule. The error
@@ -27,20 +26,8 @@ func (s *Store) statements(ctx context.Context, u understood) error {
 		return nil
 	}
 	var problems []error
-	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err := s.trial(ctx, qualifiedNames, r.Rule.Role, func(tx *sqlx.Tx) error {
 		problems = nil
-		if _, err := tx.ExecContext(ctx, qualifiedNames); err != nil {
-			return err
-		}
-		if role := r.Rule.Role; role != "" {
-			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
-			if _, refused := errors.AsType[*pq.Error](err); refused {
-				return errUndo // only the login of the run needs to be a member of the role
-			}
-			if err != nil {
-				return err
-			}
-		}
 		for i := range r.Rule.Steps {
 			query, written := r.Query(i)
 			if query == "" {
@@ -62,9 +49,9 @@ func (s *Store) statements(ctx context.Context, u understood) error {
 			}
 			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", why))
 		}
-		return errUndo
+		return nil
 	})
-	if !errors.Is(err, errUndo) {
+	if err != nil {
 		return fmt.Errorf("prepare the statements of rule %s: %w", r.Rule.Name, err)
 	}
 	return errors.Join(problems...)

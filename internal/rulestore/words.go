@@ -45,12 +45,7 @@ func (s *Store) words(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, 
 			return s.labels(ctx, tx, found[1], found[2])
 		}
 	}
-	for _, s := range sayings() {
-		if s.message.MatchString(m) {
-			return s.message.ReplaceAllString(m, s.says), nil
-		}
-	}
-	return m, nil
+	return plainly(m), nil
 }
 
 // numbers matches the types of numbers.
@@ -131,16 +126,21 @@ var sayings = sync.OnceValue(func() []saying {
 	}
 })
 
+// plainly returns what a message of the server means for a file, or the message if that is not known.
+func plainly(message string) string {
+	for _, s := range sayings() {
+		if s.message.MatchString(message) {
+			return s.message.ReplaceAllString(message, s.says)
+		}
+	}
+	return message
+}
+
 // syntax says where the grammar of SQL ends.
 func (t refusedText) syntax() string {
 	found := nearby.FindStringSubmatch(t.refused.Message)
 	if found == nil && t.refused.Message != "syntax error at end of input" {
-		for _, s := range sayings() {
-			if s.message.MatchString(t.refused.Message) {
-				return s.message.ReplaceAllString(t.refused.Message, s.says)
-			}
-		}
-		return t.refused.Message
+		return plainly(t.refused.Message)
 	}
 	at := t.at()
 	if at < 0 || at >= len(strings.TrimRight(t.text, " \n\t")) {
