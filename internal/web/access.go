@@ -7,30 +7,29 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
-	// maxLines is how many wrong tokens the log has for each linesFor. The line that follows counts
-	// the others.
+	// maxLines is how many wrong tokens the log has at once, and how many more in each linesFor. The
+	// line that follows counts the others.
 	maxLines = 20
 	linesFor = time.Minute
 )
 
-// monotonic measures durations.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // Access identifies the sender of a request by its token. It counts wrong tokens and logs them, a
 // bounded number of lines a minute. It is safe for concurrent use.
 type Access struct {
-	keys     Keys
-	address  func(r *http.Request) netip.Addr
-	log      *slog.Logger
-	failures *Failures // nil: no address is locked out
-	failed   *atomic.Int64
-	lines    *lines
+	keys       Keys
+	address    func(r *http.Request) netip.Addr
+	log        *slog.Logger
+	failures   *Failures // nil: no address is locked out
+	failed     *atomic.Int64
+	lines      *rate.Limiter
+	suppressed *atomic.Int64 // since the last line
 }
 
 // NewAccess returns the access of the owners of keys. address returns where a request comes from
@@ -41,7 +40,7 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 	}
 	return &Access{
 		keys: keys, address: address, log: cmp.Or(log, slog.Default()), failed: new(atomic.Int64),
-		lines: &lines{now: monotonic},
+		lines: rate.NewLimiter(rate.Every(linesFor/maxLines), maxLines), suppressed: new(atomic.Int64),
 	}
 }
 
@@ -49,7 +48,7 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 // minute, and returns a. Use it for people, who choose tokens that can be guessed. Programs often
 // share an address, where one with an old token would lock out the others.
 func (a *Access) LockingOut() *Access {
-	a.failures = NewFailures(monotonic)
+	a.failures = NewFailures()
 	return a
 }
 
@@ -59,7 +58,7 @@ func (a *Access) LockingOut() *Access {
 func (a *Access) Door() *Access {
 	door := *a
 	if a.failures != nil {
-		door.failures = NewFailures(monotonic)
+		door.failures = NewFailures()
 	}
 	return &door
 }
@@ -100,9 +99,9 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 		if a.failures != nil {
 			a.failures.Wrong(address)
 		}
-		if more, write := a.lines.next(); write {
+		if suppressed, write := a.line(); write {
 			a.log.WarnContext(r.Context(), "a token is wrong", "address", address.String(), "method", r.Method,
-				"path", short(r.URL.Path), "not_logged_before", more)
+				"path", short(r.URL.Path), "not_logged_before", suppressed)
 		}
 	}
 	who.Address = address.String()
@@ -111,7 +110,7 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 
 // LoggedIn logs that a visitor has logged in: each operator, and as many readers as wrong tokens.
 func (a *Access) LoggedIn(ctx context.Context, r *http.Request, who Who) {
-	if _, write := a.lines.next(); write || who.MayChange {
+	if _, write := a.line(); write || who.MayChange {
 		a.log.InfoContext(ctx, "logged in", "name", who.Name, "operator", who.MayChange,
 			"address", a.address(r).String())
 	}
@@ -126,28 +125,11 @@ func short(path string) string {
 	return path
 }
 
-// lines bounds the lines of the log. It is safe for concurrent use.
-type lines struct {
-	now func() time.Time
-
-	mu      sync.Mutex
-	since   time.Time
-	written int
-	left    int64 // suppressed since the last line
-}
-
-// next tells whether one more line may be written, and how many were suppressed since the last one.
-func (l *lines) next() (more int64, write bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.now(); l.since.IsZero() || now.Sub(l.since) > linesFor {
-		l.since, l.written = now, 0
-	}
-	if l.written == maxLines {
-		l.left++
+// line tells whether one more line may be written, and how many were suppressed since the last one.
+func (a *Access) line() (suppressed int64, write bool) {
+	if !a.lines.Allow() {
+		a.suppressed.Add(1)
 		return 0, false
 	}
-	more, l.left = l.left, 0
-	l.written++
-	return more, true
+	return a.suppressed.Swap(0), true
 }

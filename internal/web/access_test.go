@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -45,53 +46,52 @@ func TestOnlyNamedProxiesAreBelieved(t *testing.T) {
 
 func TestWrongTokensAreCountedAndLoggedAndTheLogIsBounded(t *testing.T) {
 	t.Parallel()
-	keys, err := NewNamedKeys([]string{"ops:0123456789abcdef"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	access := NewAccess(keys, nil, slog.New(slog.NewTextHandler(&log, nil))).LockingOut()
-	var now time.Time
-	access.lines.now = func() time.Time { return now }
-	send := func(n int, token string) (Who, bool, error) {
-		r := httptest.NewRequest(http.MethodGet, "/schedules", nil)
-		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", n)
-		r.Header.Set("Authorization", "Bearer "+token)
-		return access.Who(r)
-	}
-	now = time.Now()
-	if who, known, err := send(1, "0123456789abcdef"); !known || err != nil || who != (Who{Name: "ops", Address: "192.0.2.1", MayRead: true, MayChange: true, Token: 1}) || log.Len() > 0 {
-		t.Errorf("%+v, %v, %v\n%s", who, known, err, &log)
-	}
-	for n := range 200 {
-		if _, known, err := send(n, "guessed-guessed-guessed"); known || err != nil {
-			t.Fatalf("%v, %v", known, err)
+	synctest.Test(t, func(t *testing.T) {
+		keys, err := NewNamedKeys([]string{"ops:0123456789abcdef"}, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := strings.Count(log.String(), "\n"); access.Failed() != 200 || n != maxLines {
-		t.Errorf("%d failed, and %d were logged", access.Failed(), n)
-	}
-	if text := log.String(); strings.Contains(text, "guessed") || !strings.Contains(text, "address=192.0.2.7") {
-		t.Error(text)
-	}
-	now = now.Add(2 * linesFor)
-	log.Reset()
-	_, _, _ = send(201, "guessed-guessed-guessed")
-	if want := fmt.Sprintf("not_logged_before=%d", 200-maxLines); !strings.Contains(log.String(), want) {
-		t.Errorf("%s lacks %s", &log, want)
-	}
-	for range 5 {
-		_, _, _ = send(202, "guessed-guessed-guessed")
-	}
-	_, known, err := send(202, "0123456789abcdef")
-	if problem, is := err.(*Problem); known || !is || problem.Status != http.StatusTooManyRequests || access.Failed() != 207 { //nolint:errorlint // it is one
-		t.Errorf("%v, %v, %d failed", known, err, access.Failed())
-	}
-	r := httptest.NewRequest(http.MethodGet, "/schedules", nil)
-	r.RemoteAddr = "192.0.2.202:1"
-	r.Header.Set("Authorization", "Bearer 0123456789abcdef")
-	door := access.Door()
-	if _, known, err := door.Who(r); !known || err != nil || door.Failed() != 207 {
-		t.Errorf("at another door: %v, %v, %d failed", known, err, door.Failed())
-	}
+		var log bytes.Buffer
+		access := NewAccess(keys, nil, slog.New(slog.NewTextHandler(&log, nil))).LockingOut()
+		send := func(n int, token string) (Who, bool, error) {
+			r := httptest.NewRequest(http.MethodGet, "/schedules", nil)
+			r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", n)
+			r.Header.Set("Authorization", "Bearer "+token)
+			return access.Who(r)
+		}
+		if who, known, err := send(1, "0123456789abcdef"); !known || err != nil || who != (Who{Name: "ops", Address: "192.0.2.1", MayRead: true, MayChange: true, Token: 1}) || log.Len() > 0 {
+			t.Errorf("%+v, %v, %v\n%s", who, known, err, &log)
+		}
+		for n := range 200 {
+			if _, known, err := send(n, "guessed-guessed-guessed"); known || err != nil {
+				t.Fatalf("%v, %v", known, err)
+			}
+		}
+		if n := strings.Count(log.String(), "\n"); access.Failed() != 200 || n != maxLines {
+			t.Errorf("%d failed, and %d were logged", access.Failed(), n)
+		}
+		if text := log.String(); strings.Contains(text, "guessed") || !strings.Contains(text, "address=192.0.2.7") {
+			t.Error(text)
+		}
+		time.Sleep(2 * linesFor)
+		log.Reset()
+		_, _, _ = send(201, "guessed-guessed-guessed")
+		if want := fmt.Sprintf("not_logged_before=%d", 200-maxLines); !strings.Contains(log.String(), want) {
+			t.Errorf("%s lacks %s", &log, want)
+		}
+		for range 5 {
+			_, _, _ = send(202, "guessed-guessed-guessed")
+		}
+		_, known, err := send(202, "0123456789abcdef")
+		if problem, is := err.(*Problem); known || !is || problem.Status != http.StatusTooManyRequests || access.Failed() != 207 { //nolint:errorlint // it is one
+			t.Errorf("%v, %v, %d failed", known, err, access.Failed())
+		}
+		r := httptest.NewRequest(http.MethodGet, "/schedules", nil)
+		r.RemoteAddr = "192.0.2.202:1"
+		r.Header.Set("Authorization", "Bearer 0123456789abcdef")
+		door := access.Door()
+		if _, known, err := door.Who(r); !known || err != nil || door.Failed() != 207 {
+			t.Errorf("at another door: %v, %v, %d failed", known, err, door.Failed())
+		}
+	})
 }

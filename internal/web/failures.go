@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/jellydator/ttlcache/v3"
 )
 
 const (
@@ -17,21 +19,14 @@ const (
 
 // Failures counts wrong tokens by address, in bounded memory. It is safe for concurrent use.
 type Failures struct {
-	now func() time.Time
-
-	mu    sync.Mutex
-	byIP  map[netip.Prefix]*failed
-	swept time.Time // when old addresses were last removed, so that a full memory costs no time
+	mu   sync.Mutex
+	byIP *ttlcache.Cache[netip.Prefix, *int] // each until failuresFor after its first wrong token
 }
 
-type failed struct {
-	n     int
-	since time.Time
-}
-
-// NewFailures returns an empty Failures. now is a clock that measures durations.
-func NewFailures(now func() time.Time) *Failures {
-	return &Failures{now: now, byIP: map[netip.Prefix]*failed{}}
+// NewFailures returns an empty Failures.
+func NewFailures() *Failures {
+	return &Failures{byIP: ttlcache.New(ttlcache.WithTTL[netip.Prefix, *int](failuresFor),
+		ttlcache.WithDisableTouchOnHit[netip.Prefix, *int]())}
 }
 
 // TooMany tells whether an address has sent too many wrong tokens lately. Its next token is then
@@ -39,44 +34,27 @@ func NewFailures(now func() time.Time) *Failures {
 func (f *Failures) TooMany(address netip.Addr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of := network(address)
-	account := f.byIP[of]
-	if account == nil && len(f.byIP) >= maxAddresses {
-		account = f.byIP[netip.Prefix{}]
-	}
-	return account != nil && f.now().Sub(account.since) <= failuresFor && account.n >= maxFailures
+	n := f.byIP.Get(f.key(address))
+	return n != nil && *n.Value() >= maxFailures
 }
 
 // Wrong counts a wrong token.
 func (f *Failures) Wrong(address netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.account(network(address)).n++
+	n, _ := f.byIP.GetOrSet(f.key(address), new(int))
+	*n.Value()++
 }
 
-func (f *Failures) account(of netip.Prefix) *failed {
-	now := f.now()
-	if f.byIP[of] == nil && len(f.byIP) >= maxAddresses && now.Sub(f.swept) > failuresFor {
-		f.sweep(now)
+// key returns what the wrong tokens of an address are counted by: its network, or the zero Prefix
+// if it shares the counter.
+func (f *Failures) key(address netip.Addr) netip.Prefix {
+	f.byIP.DeleteExpired()
+	of := network(address)
+	if !f.byIP.Has(of) && f.byIP.Len() >= maxAddresses {
+		return netip.Prefix{}
 	}
-	if f.byIP[of] == nil && len(f.byIP) >= maxAddresses {
-		of = netip.Prefix{}
-	}
-	account := f.byIP[of]
-	if account == nil || now.Sub(account.since) > failuresFor {
-		account = &failed{since: now}
-		f.byIP[of] = account
-	}
-	return account
-}
-
-func (f *Failures) sweep(now time.Time) {
-	f.swept = now
-	for of, account := range f.byIP {
-		if now.Sub(account.since) > failuresFor {
-			delete(f.byIP, of)
-		}
-	}
+	return of
 }
 
 func network(address netip.Addr) netip.Prefix {
