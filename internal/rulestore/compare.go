@@ -62,9 +62,9 @@ func (p *RulePlan) compare(was Status, moved bool, key []string) error {
 			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name",
 			was.Key.String(), was.Rule.Entity)
 	}
-	wanted := p.rule.Applied
-	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))
-	p.walks = was.State == Applying || !reflect.DeepEqual(timed(was.Applied), timed(wanted))
+	before, now := plain(was.Applied), plain(p.rule.Applied)
+	same := reflect.DeepEqual(before, now)
+	p.walks = was.State == Applying || !reflect.DeepEqual(timed(before), timed(now))
 	p.Action = Change
 	switch {
 	case same && was.State == Applying:
@@ -74,15 +74,14 @@ func (p *RulePlan) compare(was Status, moved bool, key []string) error {
 		return nil
 	}
 	p.Steps = stepPlans(was.Rule.Steps, is.Steps)
-	var err error
-	p.Options, err = optionPlans(plain(was.Applied).Rule, plain(wanted).Rule)
-	p.Options = append(p.Options, calendarPlans(plain(was.Applied).Calendars, plain(wanted).Calendars)...)
-	return err
+	p.Options = append(optionPlans("", optionsOf(before.Rule), optionsOf(now.Rule), optionText),
+		optionPlans("calendar ", before.Calendars, now.Calendars, calendarText)...)
+	return nil
 }
 
-// calendarPlans compares the calendars of two versions of a rule.
-func calendarPlans(was, is map[string]rule.Calendar) (plans []OptionPlan) {
-	all := map[string]rule.Calendar{}
+// optionPlans compares values of two versions of a rule by their names. text shows a value.
+func optionPlans[T any](kind string, was, is map[string]T, text func(T) string) (plans []OptionPlan) {
+	all := map[string]T{}
 	maps.Copy(all, was)
 	maps.Copy(all, is)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -91,14 +90,14 @@ func calendarPlans(was, is map[string]rule.Calendar) (plans []OptionPlan) {
 		if had == has && reflect.DeepEqual(before, now) {
 			continue
 		}
-		p := OptionPlan{Name: "calendar " + name}
+		p := OptionPlan{Name: kind + name}
 		if had {
-			p.Was = calendarText(before)
+			p.Was = text(before)
 		}
 		if has {
-			p.Is = calendarText(now)
+			p.Is = text(now)
 		}
-		if p.Was == p.Is {
+		if p.Was == p.Is { // no text has the days of files
 			p.Is = "its files have other days"
 		}
 		plans = append(plans, p)
@@ -135,59 +134,29 @@ func plain(a rule.Applied) (comparable rule.Applied) {
 	return comparable
 }
 
-// timed returns what decides whether and when rows wait.
+// timed returns what decides whether and when rows wait, by a rule that plain has returned.
 func timed(a rule.Applied) any {
-	a = plain(a)
+	a.Rule.Steps = slices.Clone(a.Rule.Steps)
 	for i := range a.Rule.Steps {
 		a.Rule.Steps[i] = timeOf(a.Rule.Steps[i])
 	}
 	return []any{a.Facts, a.Rule.Steps, a.Calendars, a.Rule.RecheckEvery()}
 }
 
-// optionPlans compares two versions of a rule, but for their steps.
-func optionPlans(was, is rule.Rule) (plans []OptionPlan, err error) {
-	before, err := optionsOf(was)
-	if err != nil {
-		return nil, err
-	}
-	now, err := optionsOf(is)
-	if err != nil {
-		return nil, err
-	}
-	names := slices.Sorted(maps.Keys(now))
-	for name := range before {
-		if _, ok := now[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if w, n := before[name], now[name]; w != n && name != "steps" {
-			plans = append(plans, OptionPlan{name, w, n})
-		}
-	}
-	return plans, nil
+// optionsOf returns the options of a rule but for its steps, by their names in JSON.
+func optionsOf(r rule.Rule) (options map[string]json.RawMessage) {
+	r.Steps = nil
+	text, _ := json.Marshal(r) // never fails
+	_ = json.Unmarshal(text, &options)
+	return options
 }
 
-// optionsOf returns the values of the options of a rule, by their names in JSON.
-func optionsOf(r rule.Rule) (options map[string]string, err error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
+// optionText returns the text of an option, or its JSON if it is no text.
+func optionText(value json.RawMessage) (text string) {
+	if json.Unmarshal(value, &text) != nil {
+		return string(value)
 	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
-		return nil, err
-	}
-	options = map[string]string{}
-	for name, value := range values {
-		var plain string
-		if json.Unmarshal(value, &plain) != nil {
-			plain = string(value)
-		}
-		options[name] = plain
-	}
-	return options, nil
+	return text
 }
 
 // stepPlans pairs the steps of two versions of a rule by their names.
