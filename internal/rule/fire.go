@@ -147,7 +147,8 @@ func Subject(entityName, entityKey string) string {
 var controls = regexp.MustCompile(`[\p{Cc}%]`)
 
 // eventID returns the ID of the event of a step of a row, for an instant from which delays count. The step is named as
-// by Repetition. A call that is repeated gives the event the same ID. A step that fires again, because the rule was removed and applied again, gets another ID.
+// by Repetition. A call that is repeated gives the event the same ID. A step that fires again, because the rule was
+// removed and applied again, gets another ID.
 func (p *page) eventID(i int, since time.Time, step string) string {
 	return hashOf(p.rule.Rule.Name, p.rows[i].EntityKey, since, fmt.Sprintf("%d %s", p.created.UnixMicro(), step))
 }
