@@ -48,8 +48,8 @@ var ErrHeld = errors.New("another run is at work in the spool, or a check whose 
 var errTimeout = errors.New("timeout")
 
 // Run runs the files of the current slot. With catchUp it also runs those of earlier slots, the
-// oldest slot first. It goes on with slots that begin meanwhile. Returns each file that it ran or
-// refused, also beside an error.
+// oldest slot first. It goes on with all slots that begin meanwhile, because their own runs find the
+// lock held. Returns each file that it ran or refused, also beside an error.
 //
 // When ctx ends, Run waits Config.Grace for the running check, ends it, and returns
 // slots.ErrStopped. A check that Run has ended is not finished, even if it exits with 0. An outcome
@@ -65,6 +65,7 @@ func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
 		_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_UN) // a process that a check left behind has the descriptor, too
 		_ = lock.Close()
 	}()
+	began := s.cfg.Grid.Floor(s.Now())
 	for last, more := "", true; more; {
 		more = false
 		files, err := s.Files()
@@ -76,7 +77,7 @@ func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
 			switch {
 			case f.Slot.IsZero() || f.path <= last || f.Slot.After(current):
 				continue
-			case f.Slot.Before(current) && !catchUp:
+			case f.Slot.Before(began) && !catchUp:
 				missed++
 				continue
 			case ctx.Err() != nil:

@@ -114,6 +114,26 @@ func TestARunGoesOnWithASlotThatBeginsMeanwhile(t *testing.T) {
 	}
 }
 
+// The runs of both later slots find the lock held and do nothing.
+func TestARunWithoutCatchUpLeavesNoSlotThatBeganWhileItRan(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(slot(0), "missed", leaveTrace)
+	w.put(slot(1), "a", `touch $T/first; while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done; `+leaveTrace)
+	w.put(slot(2), "b", leaveTrace)
+	w.put(slot(3), "c", leaveTrace)
+	w.put(slot(4), "d", leaveTrace)
+	go func() {
+		w.eventually("the first check to run", func() bool { return w.exists("first") })
+		w.Set(slot(3))
+		w.touch("go")
+	}()
+	w.run(slot(1))
+	if got := w.order(); got != "a\nb\nc\n" {
+		t.Errorf("order %q", got)
+	}
+}
+
 func TestWhatCannotRunIsReportedAndNeverRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -123,7 +123,7 @@ func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) 
 		Use:   "run",
 		Short: "Run the executables of the current slot, with --catch-up those of earlier slots, too",
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
-first. If another run is at work, it does nothing and exits with 0.
+first. If another run is at work, it does nothing and exits with 0. That run takes the slots that begin meanwhile.
 
 With --check it runs nothing, and lists what was missed and what cannot run. It then exits 3 if there is
 anything. A run that finds a file that cannot run exits 6.`,
