@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/deadletter"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/message"
 	people "github.com/prescient-go/prescient/internal/receiver"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -430,6 +432,49 @@ func TestAMessageThatIsDueAndFailsHoldsBackNoOther(t *testing.T) {
 	if got["a2"] || !strings.HasPrefix(w.refused(), "a2:") || w.refused() == "a2:0" {
 		t.Errorf("got %v, and refused are %s", got, w.refused())
 	}
+}
+
+// A receiver that answers nothing but errors has one error for all messages of a call, also for those it was not sent.
+func TestAServiceThatAnswersWithAnErrorRefusesNoMessageThatIsDue(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			w := setupReceiver(t, time.Now().Add(time.Hour))
+			w.cfg.MaxRefusals = 1
+			w.publish("a2", "b4")
+			w.forward()
+			w.db.MustExec("update prescient.event_dead set try_at = statement_timestamp(), send_at = statement_timestamp()")
+			w.receiver.down = fmt.Errorf("post: %w", &egress.StatusError{Status: status})
+			if sent := w.send(); !errors.Is(sent.Err, w.receiver.down) || sent.Refused != 0 {
+				t.Errorf("%+v", sent)
+			}
+			w.want("refused", w.refused(), "a2:0 b4:0")
+			w.receiver.down = nil
+			w.send()
+			w.want("received", w.receiver.received(), "a2 b4")
+		})
+	}
+}
+
+// The answer counts for what was refused before. It says nothing of the others, which are tried without that.
+func TestAServiceThatAnswersWithAnErrorRefusesAgainOnlyWhatItHadRefused(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.receiver.refuse("a1")
+	w.publish("a1", "b2")
+	w.forward()
+	w.want("refused", w.refused(), "a1:1 b2:0")
+	w.db.MustExec("update prescient.event_dead set send_at = statement_timestamp() where send_at is not null")
+	w.receiver.down = fmt.Errorf("post: %w", &egress.StatusError{Status: http.StatusServiceUnavailable})
+	if sent := w.retry(); !errors.Is(sent.Err, w.receiver.down) || sent.Refused != 1 {
+		t.Errorf("%+v", sent)
+	}
+	w.want("refused", w.refused(), "a1:2 b2:0")
+	w.receiver.down = nil
+	w.receiver.refuse()
+	w.retry()
+	w.want("received", w.receiver.received(), "a1 b2")
 }
 
 // The end waits for the time of its problem, and for the problem itself once that is a dead letter.

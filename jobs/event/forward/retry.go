@@ -37,14 +37,15 @@ func tryNow(ctx context.Context, cfg Config, destination string) error {
 	return nil
 }
 
-// try is a try of refused events to which the destination gave no answer: it is down, or has none for one of them.
+// try is a try of refused events that says nothing of each: the destination is down, or has no answer for one of them.
 type try struct {
 	letters []deadletter.Letter
 	err     error
 }
 
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
-// once. It records nothing of a try without an answer, and returns it.
+// once. It records nothing of a try without an answer, and returns it. It returns a try with one answer to all events,
+// too, unless some of them had been refused before.
 func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
@@ -62,14 +63,27 @@ func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err err
 	for i, l := range letters {
 		events[i] = l.Event
 	}
-	results := event.Errors(s.to.Publisher.Publish(ctx, events), len(events))
+	err = s.to.Publisher.Publish(ctx, events)
+	results := event.Errors(err, len(events))
 	isThrottled := func(err error) bool { return errors.Is(err, event.ErrThrottled) }
 	s.throttled = s.throttled || slices.ContainsFunc(results, isThrottled)
 	if down := noAnswer(results); down != nil {
 		return false, &try{letters, down}, nil
 	}
+	if _, each := errors.AsType[*event.PartialError](err); err != nil && !each {
+		t := &try{letters, err}
+		if !t.refusedBefore() {
+			return false, t, nil
+		}
+		return true, nil, s.refuse(ctx, t)
+	}
 	more, err = s.settleRetry(ctx, letters, results)
 	return more, nil, err
+}
+
+// refusedBefore reports whether the destination had refused some of the events before.
+func (t *try) refusedBefore() bool {
+	return slices.ContainsFunc(t.letters, func(l deadletter.Letter) bool { return l.Refusals > 0 })
 }
 
 // noAnswer returns the error of a call to which a destination has given no answer. Nil: it has, or nothing was sent.
@@ -91,12 +105,13 @@ func (s *sender) isDown(ctx context.Context, err error) error {
 	return errors.Join(err, s.record(ctx, s.at, err, nil))
 }
 
-// refuse counts a try as refusals, because the destination has taken other events, or the try has taken all the time.
+// refuse counts a try as refusals, because the destination has answered, has taken other events, or the try has taken all
+// the time.
 // Events that had not been refused before are tried again without those that had. If none had, the first of them is
 // refused: it was tried first.
 func (s *sender) refuse(ctx context.Context, t *try) error {
 	results := slices.Repeat([]error{t.err}, len(t.letters))
-	had := slices.ContainsFunc(t.letters, func(l deadletter.Letter) bool { return l.Refusals > 0 })
+	had := t.refusedBefore()
 	for i, l := range t.letters {
 		if l.Refusals == 0 && (had || i > 0) {
 			results[i] = fmt.Errorf("%w: %w", event.ErrNotSent, t.err)
