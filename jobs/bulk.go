@@ -39,7 +39,7 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []Request, on OnCo
 		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "request", "requests"), err)
 	}
 	var total EnqueueCounts
-	err := c.through(ctx, db, list, func(ctx context.Context, db DB, list []Request) error {
+	err := c.through(ctx, db, list, c.validateAll, func(ctx context.Context, db DB, list []Request) error {
 		return tx.In(ctx, db, func(db tx.DB) error {
 			total = EnqueueCounts{}
 			for part := range parts(list) {
@@ -120,8 +120,10 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on On
 	w := writer{chunks: make(chan []Request), failed: make(chan struct{}), done: make(chan struct{})}
 	fresh := on == Keep // until a key of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
+	first := 0 // the index of the first request of a chunk; only the writer's goroutine uses it
+	validate := func(changed []Request) error { return c.validatePart(changed, first, maxBadRequests) }
 	go w.run(func(chunk []Request) (n EnqueueCounts, err error) {
-		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []Request) (err error) {
+		err = c.through(ctx, tx, chunk, validate, func(ctx context.Context, tx DB, chunk []Request) (err error) {
 			copied := false
 			if fresh && !slices.ContainsFunc(chunk, Request.conditional) {
 				n, copied, err = copier.write(ctx, tx, chunk)
@@ -132,6 +134,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on On
 			}
 			return pg.ExplainMissing(err)
 		})
+		first += len(chunk)
 		return n, err
 	})
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too

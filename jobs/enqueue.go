@@ -146,7 +146,8 @@ func (c *Client) enqueue(ctx context.Context, db DB, request Request, on OnConfl
 		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", request.Key(), err)
 	}
 	var e EnqueueResult
-	err := c.through(ctx, db, []Request{request}, func(ctx context.Context, db DB, list []Request) (err error) {
+	one := []Request{request}
+	err := c.through(ctx, db, one, c.validateAll, func(ctx context.Context, db DB, list []Request) (err error) {
 		e, err = c.write(ctx, db, list[0], on)
 		return err
 	})

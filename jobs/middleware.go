@@ -72,9 +72,10 @@ type EnqueueCall struct {
 	Requests []Request
 }
 
-// through calls write with requests inside the middleware of the client.
+// through calls write with requests inside the middleware of the client, once validate has accepted them.
 func (c *Client) through(
-	ctx context.Context, db DB, list []Request, write func(ctx context.Context, db DB, list []Request) error,
+	ctx context.Context, db DB, list []Request, validate func(changed []Request) error,
+	write func(ctx context.Context, db DB, list []Request) error,
 ) error {
 	if len(c.cfg.Around) == 0 || len(list) == 0 {
 		return write(ctx, db, list)
@@ -85,7 +86,7 @@ func (c *Client) through(
 			if len(changed) != len(list) {
 				return fmt.Errorf("a middleware passed %d jobs of %d", len(changed), len(list))
 			}
-			if err := c.validateAll(changed); err != nil {
+			if err := validate(changed); err != nil {
 				return err
 			}
 			return write(ctx, db, changed)

@@ -236,6 +236,55 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	}
 }
 
+func TestARequestThatAMiddlewareSpoilsHasTheIndexOfTheCall(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const count, first = 15_000, 12_345 // two parts of a stream
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{
+		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+			for i := range call.Requests {
+				if call.Requests[i].GroupKey == "spoil" {
+					call.Requests[i].EntityName = ""
+				}
+			}
+			return next(ctx, call.Requests)
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]jobs.Request, count)
+	for i := range list {
+		list[i] = check(fmt.Sprint(i), slot(4))
+		if i >= first {
+			list[i].GroupKey = "spoil"
+		}
+	}
+	_, many := client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list)
+	_, all := client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values(list))
+	for name, call := range map[string]struct {
+		err  error
+		want int
+	}{
+		"EnqueueMany": {many, count - first},
+		"EnqueueAll":  {all, 1000},
+	} {
+		bulk, ok := errors.AsType[*jobs.BulkError](call.err)
+		if !ok || len(bulk.Requests) != call.want {
+			t.Fatalf("%s: %v", name, call.err)
+		}
+		for i, bad := range bulk.Requests {
+			if bad.Index != first+i {
+				t.Errorf("%s: index %d, want %d", name, bad.Index, first+i)
+				break
+			}
+		}
+	}
+	if n := len(w.waiting()); n != 0 {
+		t.Errorf("%d rows are committed", n)
+	}
+}
+
 func TestAMiddlewareThatFailsLeavesTheCallersTransactionAsItWas(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
