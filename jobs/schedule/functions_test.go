@@ -135,6 +135,38 @@ func TestACrontabOfSQLThatCannotBeReadIsTheErrorOfItsFirstCheck(t *testing.T) {
 	}
 }
 
+// The row waits with what the one before it knew, though Go finds no instant for it.
+func TestTheRunsOfAScheduleOutliveASpecOfSQLWithoutAnInstant(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]string{
+		"a crontab that cannot be read": `'a', '61 * * * *', max_runs => 1000`,
+		"an end in the past":            `'a', '* * * * *', max_runs => 1000, ends_at => '2020-01-01'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.set(`'a', '* * * * *', max_runs => 1000`)
+			w.runNext("a")
+			was := w.get("a")
+			w.set(args)
+			want := func(s schedule.Schedule, state schedule.State) {
+				t.Helper()
+				if was.Runs == 0 || s.Runs != was.Runs || s.Last != was.Last || s.State != state {
+					t.Errorf("%s, %d runs, the last at %s; want %s, %d, %s", s.State, s.Runs, s.Last, state, was.Runs, was.Last)
+				}
+			}
+			want(w.get("a"), schedule.Active)
+			paused, err := w.store.Pause(t.Context(), w.db, "a", schedule.AnyVersion)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(paused, schedule.Paused)
+			w.set(args)
+			want(w.update(was.Spec), schedule.Active)
+		})
+	}
+}
+
 // A mistake is named, with what to write instead, and changes nothing.
 func TestSQLNamesWhatIsWrongWithASchedule(t *testing.T) {
 	t.Parallel()

@@ -328,13 +328,14 @@ func (s *Schedule) waits(payload []byte) {
 	if json.Unmarshal(payload, &w) != nil {
 		return // the row was enqueued by hand
 	}
-	if instants, err := s.instants(); w.From != 0 && (err != nil || !w.begin(instants)) {
-		return // the first check will find no instant
-	}
-	s.Next, s.Runs, s.Rows = time.Unix(w.At, 0).UTC(), w.Runs, w.Rows
+	s.Runs, s.Rows = w.Runs, w.Rows
 	if w.Last != 0 {
 		s.Last = time.Unix(w.Last, 0).UTC()
 	}
+	if instants, err := s.instants(); w.From != 0 && (err != nil || !w.begin(instants)) {
+		return // the first check will find no instant
+	}
+	s.Next = time.Unix(w.At, 0).UTC()
 }
 
 // known returns the cursor for a new row of the schedule.
