@@ -95,10 +95,10 @@ type Decision struct {
 func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 	is.Over = over(m.Starts, row)
 	switch {
-	case !row.There:
-		is.Found = foundGone
 	case d.mayCount(row, at):
 		is.Next = d.Grid.Next(at.Begun)
+	case !row.There:
+		is.Found = foundGone
 	case row.About && !row.Done && !row.Counts && d.rechecks():
 		is.Next = d.recheck(at)
 	case !row.About || !row.Counts:
@@ -121,11 +121,21 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 
 // mayCount reports whether an open transaction may let a row count that does not count now. Triggers leave the check of
 // such a row as it is, if it comes before the first step. So the row goes on waiting until the transactions have ended
-// that began before the slot. A row that is done need not wait if the rule looks nothing up and has no pause, and if no
-// data but since say when its steps are due: the trigger changes its check then, and locks it.
+// that began before the slot.
 func (d Decider) mayCount(row Row, at Moment) bool {
-	return at.Unsettled &&
-		(!row.About || row.Done && (d.Facts.Lookup() || len(d.Facts.Pause) > 0 || len(row.Held) > 0))
+	if !row.There || !row.About || !row.Counts {
+		return at.Unsettled
+	}
+	return row.Done && d.mayReopen(row, at)
+}
+
+// mayReopen reports whether an open transaction may let a row wait again that is done, without a change of its check. If
+// the row was done when it was written, and no other data say when its steps are due, the trigger changes the check, and
+// locks it. An instant of done may still have been to come then, also after the slot, if the run is late.
+func (d Decider) mayReopen(row Row, at Moment) bool {
+	planned := !row.DoneAt.IsZero()
+	return planned && row.DoneAt.After(at.Begun) ||
+		at.Unsettled && (planned || d.Facts.Lookup() || len(d.Facts.Pause) > 0 || len(row.Held) > 0)
 }
 
 // rechecks reports whether a check must find out that another table has moved the clock of a row.
@@ -143,6 +153,10 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 		is.From = found.fired
 	}
 	if d.late(row, m, at, timing, &is) {
+		is.Next = d.watch(row, m, at, is.Next, false)
+		if at.Unsettled { // an open transaction may have let its steps be due at other instants
+			is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
+		}
 		return is, nil
 	}
 	if at.Unsettled || !found.first.IsZero() && found.first.After(at.Slot) {

@@ -188,6 +188,23 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			facts: expr.Facts{Pause: []expr.Expr{{SQL: "held"}}}, row: as(func(r *rule.Row) { r.Done = true }), at: 2,
 			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
 		},
+		"a done row with an instant, which may have been to come when it was written, is looked at again": {
+			row: as(func(r *rule.Row) { r.Done, r.DoneAt = true, day(1.999) }), at: 2,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"so is one whose instant has come since the slot": {
+			row: as(func(r *rule.Row) { r.Done, r.DoneAt = true, day(2.001) }), at: 2, want: "day 2.01042",
+		},
+		"one without an instant of the clock is looked at again": {
+			row: as(func(r *rule.Row) { r.Counts = false }), at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"one that is not there is looked at again": {
+			row: rule.Row{}, at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 2.01042",
+		},
+		"one that is spread is looked at again": {
+			overdue: spread, row: open, memory: rule.Memory{Came: day(5)}, at: 5,
+			more: func(m *rule.Moment) { m.Unsettled = true }, want: "day 5.01042",
+		},
 		"one that is done by its own columns ends": {
 			row: as(func(r *rule.Row) { r.Done = true }), at: 2, more: func(m *rule.Moment) { m.Unsettled = true }, want: "done",
 		},

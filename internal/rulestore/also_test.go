@@ -239,6 +239,28 @@ rules:
 			"insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 11:40") + "); update shop.orders set shipped_at = placed_at",
 			"update shop.orders set shipped_at = null, channel = 'web'",
 		},
+		"a planned end, which it takes back": {
+			held + "steps: [{after: 30m, event: a}]",
+			"insert into shop.orders (id, placed_at, shipped_at) values (1, " + at("04 11:40") + ", " + at("04 12:12") + ")",
+			"update shop.orders set shipped_at = null",
+		},
+		"the row itself, for a check that another table has brought": {
+			strings.Replace(held, "done: shipped_at", "done: exists (select from shop.hold h where h.order_id = orders.id and h.days < 0)", 1) +
+				"where: channel <> 'test'\n    also: {table: shop.hold, key: order_id}\n    steps: [{after: 30m, event: a}]",
+			"insert into shop.hold values (1, 0)",
+			"insert into shop.orders (id, channel, placed_at) values (1, 'test', " + at("04 11:50") + "); update shop.orders set channel = 'web'",
+		},
+		"the start of the clock": {
+			strings.Replace(held, "since: placed_at", `since: [placed_at, "(select timestamptz 'infinity' from shop.hold h where h.order_id = nullif(orders.amount, 0))"]`, 1) +
+				"also: {table: shop.hold, key: order_id}\n    steps: [{after: 30m, event: a}]",
+			"insert into shop.hold values (7, 0); insert into shop.orders (id, amount, placed_at) values (1, 7, " + at("04 11:42") + ")",
+			"update shop.orders set amount = 0",
+		},
+		"the delay of a row that came late and is spread": {
+			held + "overdue: spread 960\n    steps: [{after: {interval: make_interval(mins => amount::int)}, event: a}]",
+			"insert into shop.orders (id, amount, placed_at) values (1, 10, " + at("04 11:40") + ")",
+			"update shop.orders set amount = 40",
+		},
 		"a delay of another table": {
 			lookup, "insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")", "insert into shop.hold values (1, 0)",
 		},
