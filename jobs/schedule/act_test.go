@@ -459,6 +459,29 @@ func TestStatementsThatTakeLongGoOnInTheNextSlot(t *testing.T) {
 	}
 }
 
+// The last statement of a row may begin just before the rest would wait for the next slot. If the time of the row ended
+// sooner than this statement, all statements of the row would be undone, in each slot.
+func TestTheLastStatementOfARowHasItsWholeTimeout(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	spec := withSQL("a")
+	spec.Act.Timeout = schedule.MaxSQLTimeout
+	w.create(spec)
+	var left time.Duration
+	w.around = func(
+		ctx context.Context, _ jobs.Call, next func(context.Context) ([]jobs.Result, error),
+	) ([]jobs.Result, error) {
+		end, _ := ctx.Deadline()
+		left = time.Until(end)
+		return next(ctx)
+	}
+	w.run(slot(1))
+	if want := 10*time.Minute + schedule.MaxSQLTimeout; left < want || w.ran("a") == "" {
+		t.Errorf("the row has %s, want at least %s; it ran at %q", left, want, w.ran("a"))
+	}
+}
+
 // SQL may write what Go refuses. It is the error of its own row.
 func TestAnActOfSQLThatGoRefusesHarmsNoOther(t *testing.T) {
 	t.Parallel()

@@ -66,9 +66,10 @@ func (to *PublishConfig) share() time.Duration { return cmp.Or(to.held, to.timeo
 // has published. A change of a schedule locks its row too. So either the change waits for the
 // events, or the events are those of the changed schedule.
 func Register(registry *jobs.Registry, to *PublishConfig) {
+	most := to.patience() + MaxSQLTimeout + time.Minute // the last statement of a row may begin after nearly all patience
 	registry.RegisterReserved(reserved.Caller{}, JobExec, jobs.BatchInTx(to.run),
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
-		jobs.Timeout(max(to.timeout(), MaxSQLTimeout+time.Minute)))
+		jobs.Timeout(max(to.timeout(), most)))
 }
 
 func (to *PublishConfig) timeout() time.Duration { return cmp.Or(to.Timeout, DefaultTimeout) }
