@@ -266,6 +266,24 @@ func TestATriggerDoesWhatTheScheduleDoes(t *testing.T) {
 	}
 }
 
+// The check has the event's data, which are larger than the payload.
+func TestATriggerEnqueuesEachPayloadThatTheInstantsEnqueue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("large")
+	spec.Act.Job, spec.Payload = "stock.check", json.RawMessage(`"`+strings.Repeat("x", 1<<16-2)+`"`)
+	w.create(spec)
+	w.run(slot(1))
+	const checks = `select count(*) from prescient.future_job f join prescient.job j on j.job = f.job where j.name = 'stock.check'`
+	instants := w.count(checks)
+	if _, err := w.store.Trigger(t.Context(), w.db, w.publishing(), "large"); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(checks); instants == 0 || n != instants+1 {
+		t.Errorf("%d checks of instants, and %d after the trigger", instants, n)
+	}
+}
+
 func TestAStatementIsReadBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

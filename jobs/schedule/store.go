@@ -17,6 +17,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/defaults"
+	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -53,9 +54,10 @@ type Store struct {
 // NewStore returns a store of schedules. Returns pgsql.ErrNotMigrated if the schema is missing.
 func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, defaults.MaxPayload)
-	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
+	// A crontab may have its next instant in many years, such as 29 February on a Sunday. The payload of a
+	// trigger's check is larger than that of the schedule, to which Config.MaxPayload applies.
 	client, err := jobs.NewClient(ctx, db, jobs.Config{
-		Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now, Setting: cfg.Setting,
+		Schema: cfg.Schema, Horizon: math.MaxInt64, MaxPayload: payload.MaxStored, Now: cfg.Now, Setting: cfg.Setting,
 	})
 	if err != nil {
 		return nil, err
