@@ -300,3 +300,52 @@ rules:
 		})
 	}
 }
+
+// The trigger leaves a check as it is that comes early enough, and the transaction commits after an apply has read the row.
+func TestAnApplyMovesNoCheckLaterThatATriggerReliesOn(t *testing.T) {
+	t.Parallel()
+	const file = `
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    `
+	for name, test := range map[string]struct{ file, before, written, waits, want string }{
+		"another table": {
+			file + `also: {table: shop.hold, key: order_id}
+    steps: [{after: {interval: "(select make_interval(days => h.days) from shop.hold h where h.order_id = orders.id)"}, event: a}]`,
+			"insert into shop.hold values (1, 10); insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")",
+			"update shop.hold set days = 0", "1 at 03-04 12:15", "1 at 03-04 12:15",
+		},
+		"a column": {
+			file + "steps: [{after: {interval: make_interval(hours => amount::int)}, event: a}]",
+			"insert into shop.orders (id, amount, placed_at) values (1, 3, " + at("04 10:00") + "); update shop.orders set amount = 960",
+			"update shop.orders set amount = 4", "1 at 03-04 13:00", "1 at 03-04 14:00",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShopAt(t, noon)
+			s.exec("create table shop.hold (order_id bigint primary key, days int)")
+			s.apply(test.file)
+			s.exec(test.before)
+			if got := s.waiting(); !strings.HasPrefix(got, test.waits) {
+				t.Fatalf("waiting %q", got)
+			}
+			writer := s.db.MustBegin()
+			defer func() { _ = writer.Rollback() }()
+			writer.MustExec("select set_config('prescient_caller.clock', $1, true)", s.now.Format(time.RFC3339Nano))
+			writer.MustExec(test.written)
+			if _, err := s.store.Again().Apply(t.Context(), parse(t, test.file), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := writer.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(s.replays(noon.AddDate(0, 0, 2)), ", "); got != test.want {
+				t.Errorf("fired %q, want %q", got, test.want)
+			}
+		})
+	}
+}

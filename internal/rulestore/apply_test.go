@@ -372,7 +372,7 @@ rules:
 	if _, err := again.Apply(t.Context(), parse(t, file), nil); err != nil {
 		t.Fatal(err)
 	}
-	s.wants("a longer one", "1 at 03-05 11:00, 2 at 03-14 11:00")
+	s.wants("the check finds a longer one out", "1 at 03-05 11:00, 2 at 03-09 11:00")
 }
 
 func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {

@@ -95,7 +95,22 @@ func (d decider) decide(r row) decision {
 	if d.Rule.Recovered != (rule.Act{}) && r.waits && len(r.memory.Fired) > 0 && r.slot.Before(what.at) {
 		what.at = r.slot // it may wait for the end of what let steps fire
 	}
+	if r.waits && d.findsOut(r) && r.slot.Before(d.slotOf(what.at)) {
+		if what.at = r.slot; len(what.leftOut) == 0 && what.came.IsZero() {
+			return decision{fate: leave, passed: what.passed}
+		}
+	}
 	return what
+}
+
+// findsOut reports whether the check of a row may come before its next step, because it has to find out when that is, or
+// what has ended. The trigger of a write that this apply does not see may have left the check as it is, and relies on it.
+// So no apply moves it later.
+func (d decider) findsOut(r row) bool {
+	others := d.Facts
+	others.Changed = nil // a change writes the check
+	ends := d.Rule.Met != (rule.Act{}) || d.Rule.Recovered != (rule.Act{})
+	return others.Lookup() || len(r.Held) > 0 || ends && r.slot.Equal(d.Grid.Next(d.now))
 }
 
 // unknown reports whether the data let a step not fire for a row that will wait.
