@@ -237,8 +237,7 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 func (r *Runner) find(ctx context.Context, m *pg.Message, f *search) error {
 	m.Add(pg.PastSlots.In(r.server.Schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
 		var m MissedSlot
-		err := row.Scan(&m.Slot, &m.State, &f.all, &f.missed)
-		m.Slot = m.Slot.UTC()
+		err := row.Scan(pg.UTC(&m.Slot), &m.State, &f.all, &f.missed)
 		f.found = append(f.found, m)
 		return err
 	})

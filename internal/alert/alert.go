@@ -213,19 +213,9 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 // Read is List in a transaction.
 func Read(ctx context.Context, tx pg.Querier, schema pgsql.Schema) ([]Known, error) {
 	return pg.Collect(ctx, tx, pg.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
-		var since, told, until sql.NullTime
-		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because, &k.Stays)
-		k.Since, k.ToldAt, k.SilencedUntil = utc(since), utc(told), utc(until)
-		return err
+		return row.Scan(&k.Finding, &k.Text, pg.UTC(&k.Since), pg.UTC(&k.ToldAt), pg.UTC(&k.SilencedUntil), &k.By,
+			&k.Because, &k.Stays)
 	})
-}
-
-// utc returns the zero time for null.
-func utc(t sql.NullTime) time.Time {
-	if !t.Valid {
-		return time.Time{}
-	}
-	return t.Time.UTC()
 }
 
 // merge returns the texts of findings by name. Findings of one name are one message.

@@ -2,7 +2,6 @@
 package stored
 
 import (
-	"database/sql"
 	"time"
 
 	"github.com/lib/pq"
@@ -29,15 +28,5 @@ func timestamp(at time.Time) string {
 
 // Into returns the destinations for the columns of an event, in the order of Columns.
 func Into(e *event.Event) []any {
-	return []any{&e.ID, &e.Source, &e.Type, &e.Subject, instant{&e.Time}, instant{&e.PublishedAt}, (*[]byte)(&e.Data)}
-}
-
-// instant is a destination that takes null as the zero time, and returns UTC.
-type instant struct{ at *time.Time }
-
-func (i instant) Scan(value any) error {
-	var at sql.NullTime
-	err := at.Scan(value)
-	*i.at = at.Time.UTC()
-	return err
+	return []any{&e.ID, &e.Source, &e.Type, &e.Subject, pg.UTC(&e.Time), pg.UTC(&e.PublishedAt), (*[]byte)(&e.Data)}
 }

@@ -43,15 +43,7 @@ func (a Ahead) By(current time.Time) time.Duration {
 func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 	now := l.now()
 	found, err := list(ctx, l, pg.LedgerAhead, []any{l.Grid().Floor(now), now}, func(row *sql.Rows, a *Ahead) error {
-		var since, last sql.NullTime
-		err := row.Scan(&since, &last, &a.Slots, &a.Schedules)
-		if since.Valid {
-			a.Since = since.Time.UTC()
-		}
-		if last.Valid {
-			a.Last = last.Time.UTC()
-		}
-		return err
+		return row.Scan(pg.UTC(&a.Since), pg.UTC(&a.Last), &a.Slots, &a.Schedules)
 	})
 	var a Ahead
 	if err == nil && len(found) > 0 {
@@ -98,12 +90,7 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 // them, and since when the oldest is one. It is the zero time if n is 0.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
 	_, err = list(ctx, l, pg.EventDeadCount, []any{nil, nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
-		var at sql.NullTime
-		err := row.Scan(&n, &at, new(sql.NullTime), new(string))
-		if at.Valid {
-			since = at.Time.UTC()
-		}
-		return err
+		return row.Scan(&n, pg.UTC(&since), new(sql.NullTime), new(string))
 	})
 	return n, since, wrapped("count dead letters", err)
 }
@@ -129,14 +116,8 @@ type Behind struct {
 // DestinationsBehind lists the destinations of the outbox for which events wait, by name.
 func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
 	found, err := list(ctx, l, pg.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
-		var failing sql.NullTime
-		err := row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast,
-			&b.Due.N, &b.Due.AtLeast, &b.Refuses, &b.Since, &failing, &b.Error, &b.Held)
-		b.Since = b.Since.UTC()
-		if failing.Valid {
-			b.FailingSince = failing.Time.UTC()
-		}
-		return err
+		return row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast,
+			&b.Due.N, &b.Due.AtLeast, &b.Refuses, pg.UTC(&b.Since), pg.UTC(&b.FailingSince), &b.Error, &b.Held)
 	})
 	return found, wrapped("read which destinations are behind", err)
 }
@@ -153,9 +134,7 @@ type Unread struct {
 // Unread lists the consumers that read the outbox themselves and have not read all of it, by name.
 func (l *Ledger) Unread(ctx context.Context) ([]Unread, error) {
 	found, err := list(ctx, l, pg.EventUnread, nil, func(row *sql.Rows, u *Unread) error {
-		err := row.Scan(&u.Name, &u.Since, &u.Bytes)
-		u.Since = u.Since.UTC()
-		return err
+		return row.Scan(&u.Name, pg.UTC(&u.Since), &u.Bytes)
 	})
 	return found, wrapped("read what consumers have not read", err)
 }

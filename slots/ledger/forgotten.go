@@ -25,9 +25,7 @@ type Forgotten struct {
 // Forgotten lists the jobs that were paused before an instant and have due rows, by name.
 func (l *Ledger) Forgotten(ctx context.Context, before time.Time) ([]Forgotten, error) {
 	found, err := list(ctx, l, pg.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
-		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due, &f.OfRule)
-		f.Since, f.Due = f.Since.UTC(), f.Due.UTC()
-		return err
+		return row.Scan(&f.JobExec, pg.UTC(&f.Since), &f.By, pg.UTC(&f.Due), &f.OfRule)
 	})
 	return found, wrapped("read which jobs were paused and forgotten", err)
 }
@@ -48,10 +46,8 @@ type PausedSchedule struct {
 func (l *Ledger) PausedSchedules(ctx context.Context, before time.Time) ([]PausedSchedule, error) {
 	found, err := list(ctx, l, pg.ScheduleForgotten, []any{before}, func(row *sql.Rows, s *PausedSchedule) error {
 		var spread int64
-		var start, end sql.NullTime
-		err := row.Scan(&s.ID, &s.Crontab, &s.Timezone, &s.Anchor, &spread, &start, &end,
-			(*pq.StringArray)(&s.Exclude), &s.Since, &s.By)
-		s.Anchor, s.Since, s.Start, s.End = s.Anchor.UTC(), s.Since.UTC(), start.Time.UTC(), end.Time.UTC()
+		err := row.Scan(&s.ID, &s.Crontab, &s.Timezone, pg.UTC(&s.Anchor), &spread, pg.UTC(&s.Start), pg.UTC(&s.End),
+			(*pq.StringArray)(&s.Exclude), pg.UTC(&s.Since), &s.By)
 		s.Spread = time.Duration(spread) * time.Second
 		return err
 	})
@@ -72,10 +68,7 @@ type UnknownReceiver struct {
 // UnknownReceivers lists the receivers that rules or schedules notify and no run has had in its settings, by name.
 func (l *Ledger) UnknownReceivers(ctx context.Context) ([]UnknownReceiver, error) {
 	found, err := list(ctx, l, pg.ReceiverUnknown, nil, func(row *sql.Rows, u *UnknownReceiver) error {
-		var since sql.NullTime
-		err := row.Scan(&u.Name, (*pq.StringArray)(&u.Of), &u.Messages.N, &u.Messages.AtLeast, &since)
-		u.Since = since.Time.UTC()
-		return err
+		return row.Scan(&u.Name, (*pq.StringArray)(&u.Of), &u.Messages.N, &u.Messages.AtLeast, pg.UTC(&u.Since))
 	})
 	return found, wrapped("read which receivers no run has", err)
 }

@@ -66,30 +66,14 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 	now := l.now()
 	args := []any{since, now, now.Add(aheadFor)}
 	list, err := list(ctx, l, pg.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
-		var sla, p50, p99 sql.NullInt64
-		var registered, slot, at sql.NullTime
-		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unserved, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
-			&j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastSettled, &j.MaxChecks, &j.Error, &j.GaveUpError, &p50, &p99)
-		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
-		j.ServedAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
-		return err
+		return row.Scan(&j.JobExec, pg.Micros(&j.SLA), pg.UTC(&j.ServedAt), &j.Unserved, &j.Checked, &j.Failed, &j.Late,
+			pg.UTC(&j.LastSlot), &j.LastChecked, &j.LastFailed, &j.LastLate, pg.UTC(&j.LastAt), &j.GaveUp, &j.LastGaveUp,
+			&j.LastSettled, &j.MaxChecks, &j.Error, &j.GaveUpError, pg.Micros(&j.LatenessP50), pg.Micros(&j.LatenessP99))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the jobs: %w", err)
 	}
 	return list, nil
-}
-
-func micros(n sql.NullInt64) duration.Text {
-	return duration.Text(time.Duration(n.Int64) * time.Microsecond)
-}
-
-func utc(t sql.NullTime) *time.Time {
-	if !t.Valid {
-		return nil
-	}
-	return new(t.Time.UTC())
 }
 
 // LateSlot is a slot in which checks of a job began later than its SLA.
@@ -103,9 +87,7 @@ type LateSlot struct {
 // LateSlots returns the newest slots since an instant in which checks began later than the SLA of their job.
 func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]LateSlot, error) {
 	slots, err := list(ctx, l, pg.LedgerLate, []any{since, l.now(), limit}, func(row *sql.Rows, s *LateSlot) error {
-		err := row.Scan(&s.Slot, &s.JobExec, &s.Checked, &s.Late)
-		s.Slot = s.Slot.UTC()
-		return err
+		return row.Scan(pg.UTC(&s.Slot), &s.JobExec, &s.Checked, &s.Late)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list late slots: %w", err)
@@ -118,10 +100,7 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 // Took returns the zero time if there is no such slot.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pg.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
-		var n sql.NullInt64
-		err := row.Scan(&slot, &n)
-		slot, took = slot.UTC(), time.Duration(micros(n))
-		return err
+		return row.Scan(pg.UTC(&slot), pg.Micros(&took))
 	})
 	if err != nil {
 		return slot, took, fmt.Errorf("read how long the newest slots took: %w", err)

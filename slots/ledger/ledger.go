@@ -173,9 +173,8 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 		var names pq.StringArray
 		var counts pq.Int64Array
 		var stopped pq.BoolArray
-		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &t.WaitedFor, &s.MoreMissed, &s.MoreOpen,
-			&s.MoreRows)
-		t.Slot = t.Slot.UTC()
+		err := row.Scan(pg.UTC(&t.Slot), &t.State, &names, &counts, &stopped, &t.Live, &t.WaitedFor, &s.MoreMissed,
+			&s.MoreOpen, &s.MoreRows)
 		for i, name := range names {
 			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: Count{counts[i], stopped[i]}})
 		}
@@ -216,10 +215,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 // last returns the run that did something last, in the newest slots up to one.
 func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
 	found, err := list(ctx, l, pg.LedgerLast, []any{slot}, func(row *sql.Rows, r *LastRun) error {
-		var finished sql.NullTime
-		err := row.Scan(&r.Slot, &r.Kind, &r.OpenedAt, &finished, &r.Runner)
-		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), r.OpenedAt.UTC(), utc(finished)
-		return err
+		return row.Scan(pg.UTC(&r.Slot), &r.Kind, pg.UTC(&r.OpenedAt), pg.UTC(&r.FinishedAt), &r.Runner)
 	})
 	if err != nil || len(found) == 0 {
 		return nil, wrapped("read the last run", err)
@@ -232,11 +228,7 @@ func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
 func (l *Ledger) OpenedLate(ctx context.Context, since time.Time, late time.Duration) (o OpenedLate, err error) {
 	args := []any{since, l.now(), late.Seconds()}
 	_, err = list(ctx, l, pg.LedgerOpenedLate, args, func(row *sql.Rows, _ *struct{}) error {
-		var first, last sql.NullTime
-		var longest int64
-		err := row.Scan(&o.Slots, &o.CaughtUp, &first, &last, &longest)
-		o.First, o.Last, o.Longest = utc(first), utc(last), duration.Text(time.Duration(longest)*time.Microsecond)
-		return err
+		return row.Scan(&o.Slots, &o.CaughtUp, pg.UTC(&o.First), pg.UTC(&o.Last), pg.Micros(&o.Longest))
 	})
 	return o, wrapped("read which slots were opened late", err)
 }
@@ -284,13 +276,10 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.S
 func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min()), timeOr(to, grid.Max()), limit}
 	runs, err := list(ctx, l, pg.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
-		var opened, finished sql.NullTime
 		var names pq.StringArray
-		var took sql.NullInt64
-		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed,
-			&r.TakeOvers, &opened, &finished, &names, &r.WaitedFor, &took)
-		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), utc(opened), utc(finished)
-		r.Took, r.Runners = micros(took), append([]string{}, names...)
+		err := row.Scan(pg.UTC(&r.Slot), &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed,
+			&r.TakeOvers, pg.UTC(&r.OpenedAt), pg.UTC(&r.FinishedAt), &names, &r.WaitedFor, pg.Micros(&r.Took))
+		r.Runners = append([]string{}, names...)
 		return err
 	})
 	if err != nil {
@@ -317,11 +306,11 @@ func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
 	claims, err := list(ctx, l, pg.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
 		var names pq.StringArray
 		var until time.Time // handed back: the beginning of Unix time
-		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &until, &v.Live)
+		err := row.Scan(pg.UTC(&v.Slot), &v.Token, &v.Kind, &names, &v.Runner, &until, &v.Live)
 		if until.Unix() > 0 {
 			v.Until = new(until.UTC())
 		}
-		v.Slot, v.Jobs = v.Slot.UTC(), append([]string{}, names...)
+		v.Jobs = append([]string{}, names...)
 		return err
 	})
 	if err != nil {

@@ -23,8 +23,8 @@ type Leaving struct {
 func (l *Ledger) Leaving(ctx context.Context) ([]Leaving, error) {
 	all, err := list(ctx, l, pg.StoreNotes, nil, func(row *sql.Rows, v *Leaving) error {
 		var given pq.Int64Array
-		err := row.Scan(new(int64), new(string), &v.From, &v.To, &given, &v.Since)
-		v.Rows, v.Since = int64(len(given)), v.Since.UTC()
+		err := row.Scan(new(int64), new(string), &v.From, &v.To, &given, pg.UTC(&v.Since))
+		v.Rows = int64(len(given))
 		return err
 	})
 	if err != nil {
