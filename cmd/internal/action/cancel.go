@@ -31,11 +31,10 @@ func Waiting(
 ) (w Wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
 	err = pg.One(ctx, db, pg.BoardWaiting.In(schema),
-		[]any{key.EntityName, key.EntityKey, job, item, unowned}, &w.Rows, &w.First, &w.Job, &w.Mark, &w.Stay, &w.ID)
+		[]any{key.EntityName, key.EntityKey, job, item, unowned}, &w.Rows, pg.UTC(&w.First), &w.Job, &w.Mark, &w.Stay, &w.ID)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
-	w.First = w.First.UTC()
 	return w, nil
 }
 

@@ -475,13 +475,10 @@ func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who web.Who, p Plan,
 		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
 		d.Events, outcome, cut(result),
 	}
-	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.FinishedAt, &d.ByRole)
+	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).
+		Scan(&d.ID, pg.UTC(&d.At), pg.UTC(&d.FinishedAt), &d.ByRole)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)
-	}
-	d.At = d.At.UTC()
-	if d.FinishedAt != nil {
-		d.FinishedAt = new(d.FinishedAt.UTC())
 	}
 	return d, nil
 }

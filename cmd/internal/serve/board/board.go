@@ -306,15 +306,6 @@ func loadOf[T any](s *source, fn func(ctx context.Context, r *reader) (T, error)
 	}
 }
 
-func micros(n int64) duration.Text { return duration.Text(time.Duration(n) * time.Microsecond) }
-
-func utc(t sql.NullTime) *time.Time {
-	if !t.Valid {
-		return nil
-	}
-	return new(t.Time.UTC())
-}
-
 // perSecond returns a rate of rows, 0 if no time has passed.
 func perSecond(rows int64, took duration.Text) float64 {
 	if took <= 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -297,14 +298,12 @@ func (s *source) readJobs(ctx context.Context, r *reader, ask jobNames) ([]JobLi
 	}
 	args := []any{pq.StringArray(ask.Names), ask.Limit, ask.After, ask.Search, pq.StringArray(ask.Without), ask.Desc}
 	list, err := rows(ctx, r, pg.BoardJobs, args, func(row *sql.Rows, j *JobLine) error {
-		var paused, registered sql.NullTime
+		var paused *time.Time
 		var by string
-		var sla sql.NullInt64
-		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
-		j.ServedAt, j.SLA = utc(registered), micros(sla.Int64)
+		err := row.Scan(&j.JobExec, pg.UTC(&paused), &by, pg.UTC(&j.ServedAt), pg.Micros(&j.SLA))
 		j.Registered, j.State = knows(j.JobExec), JobIdle
-		if paused.Valid {
-			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
+		if paused != nil {
+			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: *paused, PausedBy: by}
 		}
 		return err
 	})

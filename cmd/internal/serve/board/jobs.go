@@ -119,20 +119,14 @@ func (j *Job) readRange(ctx context.Context, r *reader, in Range) error {
 	}
 	j.Errors, err = rows(ctx, r, pg.BoardJobErrors, []any{j.JobExec, is.from, is.to, maxJobErrors},
 		func(row *sql.Rows, e *JobError) error {
-			err := row.Scan(&e.Slot, &e.Failed, &e.Error)
-			e.Slot = e.Slot.UTC()
-			return err
+			return row.Scan(pg.UTC(&e.Slot), &e.Failed, &e.Error)
 		})
 	if err != nil {
 		return fmt.Errorf("read the errors of job %s: %w", j.JobExec, err)
 	}
 	if len(j.Cells) == 0 {
 		_, err = rows(ctx, r, pg.BoardJobLast, []any{j.JobExec, r.grid().Add(r.grid().Floor(is.to), -maxLookback), is.to},
-			func(row *sql.Rows, last *time.Time) error {
-				err := row.Scan(last)
-				j.LastSlot = new(last.UTC())
-				return err
-			})
+			func(row *sql.Rows, _ *struct{}) error { return row.Scan(pg.UTC(&j.LastSlot)) })
 	}
 	if err != nil {
 		return fmt.Errorf("read the last slot of job %s: %w", j.JobExec, err)
@@ -144,12 +138,10 @@ func (j *Job) readRange(ctx context.Context, r *reader, in Range) error {
 func (j *Job) readCells(ctx context.Context, r *reader, is resolved) (err error) {
 	args := []any{j.JobExec, is.from, is.to, int64(is.span / time.Second)}
 	j.Cells, err = rows(ctx, r, pg.BoardJob, args, func(row *sql.Rows, c *JobCell) error {
-		var took, worked sql.NullInt64
-		err := row.Scan(&c.Slot, &c.Slots, &c.Planned, &c.Finished, &c.Rescheduled, &c.Failed, &c.Late,
-			(*int64)(&c.Spent), &took, &worked)
-		c.Slot, c.Span = c.Slot.UTC(), duration.Text(is.span)
-		c.Spent, c.Took = micros(int64(c.Spent)), micros(took.Int64)
-		c.Rate = perSecond(c.Checked(), micros(worked.Int64))
+		var worked duration.Text
+		err := row.Scan(pg.UTC(&c.Slot), &c.Slots, &c.Planned, &c.Finished, &c.Rescheduled, &c.Failed, &c.Late,
+			pg.Micros(&c.Spent), pg.Micros(&c.Took), pg.Micros(&worked))
+		c.Span, c.Rate = duration.Text(is.span), perSecond(c.Checked(), worked)
 		return err
 	})
 	if err != nil {
@@ -178,9 +170,7 @@ func (d *JobDay) add(s JobCell) {
 // readAhead reads the slots with waiting rows of a job, beginning with from.
 func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
 	list, err := rows(ctx, r, pg.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
-		err := row.Scan(&a.Slot, &a.Rows, &a.AtLeast)
-		a.Slot = a.Slot.UTC()
-		return err
+		return row.Scan(pg.UTC(&a.Slot), &a.Rows, &a.AtLeast)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the slots with waiting rows of job %s: %w", job, err)

@@ -171,9 +171,8 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	opened := map[time.Time]counted{}
 	args := []any{from, to, int64(span / time.Second)}
 	_, err = rows(ctx, r, pg.BoardCells, args, func(row *sql.Rows, c *counted) error {
-		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked,
-			&c.Failed, (*int64)(&c.Took), (*int64)(&c.waiting), &c.WaitedFor)
-		c.Slot, c.Took, c.waiting = c.Slot.UTC(), micros(int64(c.Took)), micros(int64(c.waiting))
+		err := row.Scan(pg.UTC(&c.Slot), &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned,
+			&c.Checked, &c.Failed, pg.Micros(&c.Took), pg.Micros(&c.waiting), &c.WaitedFor)
 		opened[c.Slot] = *c
 		return err
 	})
@@ -241,10 +240,8 @@ func cellSpan(width time.Duration) time.Duration {
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 	list, err := rows(ctx, r, pg.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
-		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, &c.AtLeast,
-			(*int64)(&c.Oldest))
-		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
-		return err
+		return row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, pg.UTC(&c.AckedAt), &c.Waiting, &c.AtLeast,
+			pg.Micros(&c.Oldest))
 	})
 	if err == nil && len(list) > 0 {
 		_, err = rows(ctx, r, pg.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
@@ -264,10 +261,7 @@ func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 func readMisfires(ctx context.Context, r *reader) ([]Misfire, error) {
 	list, err := rows(ctx, r, pg.BoardMisfires, []any{r.now().Add(-day), maxMisfires},
 		func(row *sql.Rows, m *Misfire) error {
-			var dropped, gaveUp sql.NullTime
-			err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)
-			m.DroppedAt, m.GaveUpAt = utc(dropped), utc(gaveUp)
-			return err
+			return row.Scan(&m.ID, &m.Dropped, pg.UTC(&m.DroppedAt), pg.UTC(&m.GaveUpAt), &m.Error)
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read which schedules missed something: %w", err)

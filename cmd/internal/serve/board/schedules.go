@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
 	"github.com/prescient-go/prescient/cmd/internal/view"
@@ -66,11 +67,10 @@ func (b *Board) Events(ctx context.Context, p Page[outbox.Position], acted int64
 		}
 		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{p.Limit + 1, mark, p.After.Number},
 			func(row *sql.Rows, e *Event) error {
-				var at sql.NullTime
 				var position outbox.Position
 				err := row.Scan(&position.Mark, &position.Number, &e.ID, &e.Source, &e.Type, &e.Subject,
-					&at, &e.WrittenAt, &e.Data)
-				e.Position, e.Time, e.WrittenAt = position.String(), utc(at), e.WrittenAt.UTC()
+					pg.UTC(&e.Time), pg.UTC(&e.WrittenAt), &e.Data)
+				e.Position = position.String()
 				return err
 			})
 		if err != nil {
@@ -121,12 +121,11 @@ func cutPage[T any](list []T, limit int, position func(T) string) (page []T, aft
 }
 
 func scanDone(row *sql.Rows, d *Done) error {
-	var ended, lastSign sql.NullTime
-	err := row.Scan(&d.ID, &d.At, &ended, &d.ByRole, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
-		&d.Schedules, &d.Events, &d.Outcome, &d.Result, &lastSign)
-	d.At, d.FinishedAt = d.At.UTC(), utc(ended)
-	if lastSign.Valid {
-		d.Outcome, d.Result, d.FinishedAt = Stopped, lost, utc(lastSign)
+	var lastSign *time.Time
+	err := row.Scan(&d.ID, pg.UTC(&d.At), pg.UTC(&d.FinishedAt), &d.ByRole, &d.Actor, &d.What, &d.Target,
+		&d.Text, &d.Rows, &d.Slots, &d.Schedules, &d.Events, &d.Outcome, &d.Result, pg.UTC(&lastSign))
+	if lastSign != nil {
+		d.Outcome, d.Result, d.FinishedAt = Stopped, lost, lastSign
 	}
 	return err
 }

@@ -81,11 +81,8 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, err error) {
 	list, err = rows(ctx, r, pg.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
-		var first, last sql.NullTime
-		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last,
-			(*int64)(&j.Spent))
-		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))
-		return err
+		return row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error,
+			pg.UTC(&j.FirstAt), pg.UTC(&j.LastAt), pg.Micros(&j.Spent))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs of a slot: %w", err)
