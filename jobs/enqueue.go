@@ -164,8 +164,7 @@ func (c *Client) write(ctx context.Context, db DB, r Request, on OnConflict) (e 
 		r.JobExec, r.EntityName, r.EntityKey, r.checkAt(), nullable(string(r.Payload)), r.item(),
 		nullable(r.GroupKey), policy, maxMicros, c.clock(), r.within(), seconds(r.UnlessEndedWithin),
 	}
-	err = c.row(ctx, db, pg.Enqueue, args, &e.ID, &e.Slot, &e.Action)
-	e.Slot = e.Slot.UTC()
+	err = c.row(ctx, db, pg.Enqueue, args, &e.ID, pg.UTC(&e.Slot), &e.Action)
 	return e, explain(on, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 )
 
@@ -92,17 +93,14 @@ func scanJob(row *sql.Rows, j *FutureJob) error { return j.ReadRow(reserved.Call
 // ReadRow reads a row of a statement of prescient that begins with the columns of a future job; more
 // takes the columns after them. It is for prescient's packages alone.
 func (j *FutureJob) ReadRow(_ reserved.Caller, row *sql.Rows, more ...any) error {
-	var spent int64
 	dest := []any{
-		&j.ID, &j.JobExec, &j.NextCheckAt, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey,
-		&j.FirstCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt,
-		&j.EnqueuedBy,
+		&j.ID, &j.JobExec, pg.UTC(&j.NextCheckAt), &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey,
+		pg.UTC(&j.FirstCheckAt), &j.CheckCount, &j.ErrorCount, &j.LastError, pg.Micros(&j.Spent), (*[]byte)(&j.Payload),
+		pg.UTC(&j.EnqueuedAt), &j.EnqueuedBy,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read future job: %w", err)
 	}
-	j.FirstCheckAt, j.NextCheckAt, j.EnqueuedAt = j.FirstCheckAt.UTC(), j.NextCheckAt.UTC(), j.EnqueuedAt.UTC()
-	j.Spent = time.Duration(spent) * time.Microsecond
 	return nil
 }
 

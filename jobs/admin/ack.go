@@ -103,12 +103,11 @@ func (c *Client) PreviewAck(ctx context.Context, db jobs.DB, f AckFilter) (found
 	if f.IsZero() {
 		return found, errors.New("count the rows to acknowledge: the filter must name something, or be All")
 	}
-	var newest sql.NullTime
-	if err := c.row(ctx, db, pg.HistoryUnacked, f.args(), &found.Rows, &newest, &found.Digest); err != nil {
+	if err := c.row(ctx, db, pg.HistoryUnacked, f.args(), &found.Rows, pg.UTC(&found.Until), &found.Digest); err != nil {
 		return AckCount{}, fmt.Errorf("count the rows to acknowledge: %w", err)
 	}
-	if newest.Valid {
-		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	if !found.Until.IsZero() {
+		found.Until = found.Until.Add(time.Microsecond)
 	}
 	return found, nil
 }

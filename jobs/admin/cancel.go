@@ -114,12 +114,12 @@ func (c *Client) PreviewCancel(ctx context.Context, db jobs.DB, f CancelFilter) 
 	if err := f.validate(); err != nil {
 		return found, fmt.Errorf("count the checks to cancel: %w", err)
 	}
-	var newest sql.NullTime
-	if err := c.row(ctx, db, pg.CancelCount, f.args(), &found.Checks, &newest, &found.Digest, &found.Stay); err != nil {
+	err = c.row(ctx, db, pg.CancelCount, f.args(), &found.Checks, pg.UTC(&found.Until), &found.Digest, &found.Stay)
+	if err != nil {
 		return CancelCount{}, fmt.Errorf("count the checks to cancel: %w", err)
 	}
-	if newest.Valid {
-		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	if !found.Until.IsZero() {
+		found.Until = found.Until.Add(time.Microsecond)
 	}
 	return found, nil
 }

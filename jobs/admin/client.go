@@ -28,11 +28,11 @@ func New(client *jobs.Client) *Client { return &Client{client} }
 // ever did, and the job's checks wait until a run does.
 func (c *Client) ServedAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
 	var at time.Time
-	err := c.row(ctx, db, pg.JobKnown, []any{jobExec}, &at)
+	err := c.row(ctx, db, pg.JobKnown, []any{jobExec}, pg.UTC(&at))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return at, fmt.Errorf("ask who knows job %s: %w", jobExec, err)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 // row runs a statement that returns one row, in the caller's transaction or in a new one.

@@ -110,10 +110,10 @@ const (
 )
 
 func scanEnded(row *sql.Rows, e *HistoryRow) error {
-	var lateness, duration *int64
 	var attempts []byte
 	var ack string
-	err := e.ReadRow(reserved.Caller{}, row, &e.Outcome, &e.FinishedAt, &lateness, &duration, &e.Runner, &attempts, &ack)
+	err := e.ReadRow(reserved.Caller{}, row, &e.Outcome, pg.UTC(&e.FinishedAt), pg.Micros(&e.Lateness),
+		pg.Micros(&e.Duration), &e.Runner, &attempts, &ack)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
 	}
@@ -124,8 +124,6 @@ func scanEnded(row *sql.Rows, e *HistoryRow) error {
 		e.Attempts[i].Slot = e.Attempts[i].Slot.UTC()
 	}
 	e.Slot, e.NextCheckAt = e.NextCheckAt, time.Time{}
-	e.FinishedAt = e.FinishedAt.UTC()
-	e.Lateness, e.Duration = micros(lateness), micros(duration)
 	return err
 }
 
@@ -156,12 +154,8 @@ type Stats struct {
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
 	stats, err := rows(ctx, c, db, pg.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
-		var sla, late50, late99, took50, took99 *int64
-		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
-		s.SLA = duration.Text(micros(sla))
-		s.LatenessP50, s.LatenessP99 = duration.Text(micros(late50)), duration.Text(micros(late99))
-		s.DurationP50, s.DurationP99 = duration.Text(micros(took50)), duration.Text(micros(took99))
-		return err
+		return row.Scan(&s.JobExec, &s.Outcome, &s.Count, pg.Micros(&s.SLA), &s.Late, pg.Micros(&s.LatenessP50),
+			pg.Micros(&s.LatenessP99), pg.Micros(&s.DurationP50), pg.Micros(&s.DurationP99))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read history statistics: %w", err)

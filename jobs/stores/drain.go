@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -70,7 +69,6 @@ func (s State) Empty() bool {
 // State reads the state of the store. Returns an error if that takes longer than half a minute.
 func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
-	var last sql.NullTime
 	err := within(ctx, stateTimeout, func(ctx context.Context) error {
 		if pg.Sqlx(s.DB) == nil {
 			return s.Err
@@ -85,14 +83,11 @@ func (s *Store) State(ctx context.Context) (State, error) {
 			}
 			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted, clock}, &state.Waiting, &state.Periodic,
 				&state.Rules, &state.Schedules, &state.Leaving, &state.Arriving, &state.OpenSlots, &state.Unread,
-				&state.Undelivered, &last)
+				&state.Undelivered, pg.UTC(&state.LastSlot))
 		})
 	})
 	if state.Waiting < Counted { // the count has not stopped
 		state.Waiting -= state.Periodic
-	}
-	if last.Valid {
-		state.LastSlot = last.Time.UTC()
 	}
 	if err != nil {
 		return state, fmt.Errorf("read the state of store %s: %w", s.Name, pg.ExplainMissing(err))

@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -195,18 +194,15 @@ func within(ctx context.Context, most time.Duration, fn func(ctx context.Context
 // read reads the id of the store, and whether it is being drained.
 func (s *Store) read(ctx context.Context) error {
 	var id, by string
-	var since sql.NullTime
+	var since time.Time
 	var version int
 	err := pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		return pg.One(ctx, tx, s.in(pg.StoreRead), nil, &id, &since, &by, &version)
+		return pg.One(ctx, tx, s.in(pg.StoreRead), nil, &id, pg.UTC(&since), &by, &version)
 	})
 	if err != nil {
 		return pg.ExplainMissing(err)
 	}
-	s.id, s.version, s.DrainingBy, s.DrainingSince = id, version, by, time.Time{}
-	if since.Valid {
-		s.DrainingSince = since.Time.UTC()
-	}
+	s.id, s.version, s.DrainingBy, s.DrainingSince = id, version, by, since
 	return nil
 }
 

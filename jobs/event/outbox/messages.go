@@ -45,10 +45,10 @@ func (o *Outbox) Messages(_ reserved.Caller, ctx context.Context, subject string
 			func(row *sql.Rows, t *Told) error {
 				var consumer string
 				var data []byte
-				err := row.Scan(&consumer, &t.State, &t.At, &t.Error, &data)
+				err := row.Scan(&consumer, &t.State, pg.UTC(&t.At), &t.Error, &data)
 				var m message.Message
 				_ = json.Unmarshal(data, &m) // what is no message has no text
-				t.Receiver, t.At, t.Text = strings.TrimPrefix(consumer, message.ConsumerPrefix), t.At.UTC(), m.Text
+				t.Receiver, t.Text = strings.TrimPrefix(consumer, message.ConsumerPrefix), m.Text
 				return err
 			})
 		return err

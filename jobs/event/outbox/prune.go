@@ -89,7 +89,7 @@ func (o *Outbox) Lost(ctx context.Context, after Position) error {
 func (o *Outbox) lost(ctx context.Context, tx *sqlx.Tx, after Position) error {
 	lost := &LostError{After: after}
 	err := tx.QueryRowContext(ctx, pg.EventLost.In(o.schema), fmt.Sprint(after.Mark), after.Number).
-		Scan(&lost.UpTo.Mark, &lost.UpTo.Number, &lost.WrittenAt, &lost.RemovedAt)
+		Scan(&lost.UpTo.Mark, &lost.UpTo.Number, pg.UTC(&lost.WrittenAt), pg.UTC(&lost.RemovedAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -100,6 +100,5 @@ func (o *Outbox) lost(ctx context.Context, tx *sqlx.Tx, after Position) error {
 	if ended, _, err := o.bounds(ctx, tx); err != nil || lost.UpTo.Mark >= ended {
 		return err
 	}
-	lost.WrittenAt, lost.RemovedAt = lost.WrittenAt.UTC(), lost.RemovedAt.UTC()
 	return lost
 }

@@ -92,10 +92,8 @@ func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 }
 
 func scan(row *sql.Rows, s *Stored) error {
-	err := row.Scan(slices.Concat([]any{&s.Position.Mark, &s.Position.Number}, stored.Into(&s.Event),
-		[]any{&s.WrittenAt})...)
-	s.WrittenAt = s.WrittenAt.UTC()
-	return err
+	return row.Scan(slices.Concat([]any{&s.Position.Mark, &s.Position.Number}, stored.Into(&s.Event),
+		[]any{pg.UTC(&s.WrittenAt)})...)
 }
 
 // Consumer is a named reader of the outbox.
@@ -134,7 +132,7 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 			}
 			row := tx.QueryRowContext(ctx, pg.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number,
 				fmt.Sprint(ended), fmt.Sprint(next))
-			return row.Scan(&c.Position.Mark, &c.Position.Number, &c.AckedAt)
+			return row.Scan(&c.Position.Mark, &c.Position.Number, pg.UTC(&c.AckedAt))
 		})
 	}
 	if errors.Is(err, sql.ErrNoRows) {
@@ -149,7 +147,6 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 	if err != nil {
 		return Consumer{}, fmt.Errorf("acknowledge %s for consumer %q: %w", upTo, consumer, pg.ExplainMissing(err))
 	}
-	c.AckedAt = c.AckedAt.UTC()
 	return c, nil
 }
 
@@ -222,9 +219,7 @@ func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err 
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pg.Collect(ctx, tx, pg.EventConsumers.In(o.schema), []any{name},
 			func(row *sql.Rows, c *Consumer) error {
-				err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
-				c.AckedAt = c.AckedAt.UTC()
-				return err
+				return row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, pg.UTC(&c.AckedAt))
 			})
 		if err != nil {
 			return err
