@@ -90,14 +90,13 @@ func (l *List) Count(ctx context.Context, f Filter) (found Counted, err error) {
 
 // Count is List.Count in a transaction.
 func Count(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
-	var newest sql.NullTime
-	err = pg.One(ctx, tx, pg.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest,
+	err = pg.One(ctx, tx, pg.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), pg.UTC(&found.Until),
 		&found.Digest)
 	if err != nil {
 		return found, fmt.Errorf("count dead letters: %w", err)
 	}
-	if newest.Valid {
-		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	if !found.Until.IsZero() {
+		found.Until = found.Until.Add(time.Microsecond)
 	}
 	return found, nil
 }
@@ -152,11 +151,8 @@ func read(
 // Scan reads a letter from a row of statement event_dead_list or event_dead_due. DeadAt is the zero time if the event
 // is no dead letter.
 func Scan(row *sql.Rows, d *Letter) error {
-	var dead sql.NullTime
-	err := row.Scan(slices.Concat([]any{&d.Number, &d.Consumer}, stored.Into(&d.Event),
-		[]any{&d.Refusals, &d.Error, &d.RefusedAt, &dead})...)
-	d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), dead.Time.UTC()
-	return err
+	return row.Scan(slices.Concat([]any{&d.Number, &d.Consumer}, stored.Into(&d.Event),
+		[]any{&d.Refusals, &d.Error, pg.UTC(&d.RefusedAt), pg.UTC(&d.DeadAt)})...)
 }
 
 // Retry lets the forwarders try letters again, in their order, and returns their number. Their refusals count on: a

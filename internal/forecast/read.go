@@ -185,13 +185,12 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	list, err := pg.Collect(ctx, tx, pg.ForecastLedger.In(r.schema), []any{from, to},
 		func(row *sql.Rows, to **ran) error {
 			v := &ran{rows: map[string]float64{}, spent: map[string]time.Duration{}}
-			var took, delay int64
 			var names pq.StringArray
 			var rows, spent pq.Int64Array
-			if err := row.Scan(&v.slot, &v.kind, &took, &delay, &v.runners, &v.workers, &names, &rows, &spent); err != nil {
+			if err := row.Scan(pg.UTC(&v.slot), &v.kind, pg.Micros(&v.took), pg.Micros(&v.delay), &v.runners, &v.workers,
+				&names, &rows, &spent); err != nil {
 				return err
 			}
-			v.slot, v.took, v.delay = v.slot.UTC(), time.Duration(took)*time.Microsecond, time.Duration(delay)*time.Microsecond
 			for i, name := range names {
 				v.rows[name], v.spent[name] = float64(rows[i]), time.Duration(spent[i])*time.Microsecond
 			}

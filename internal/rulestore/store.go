@@ -175,14 +175,12 @@ func (s *Store) reading(ctx context.Context, fn func(q pg.Querier) error) error 
 func scanStatus(row *sql.Rows, r *Status) error {
 	var name, relation, definition string
 	var position sql.NullString
-	var appliedAt, pausedAt, recoversAt, stoppedAt sql.NullTime
-	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, pq.Array(&r.Retimed), &appliedAt,
-		&r.AppliedBy, &pausedAt, &r.PausedBy, &recoversAt, &stoppedAt)
+	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, pq.Array(&r.Retimed),
+		pg.UTC(&r.AppliedAt), &r.AppliedBy, pg.UTC(&r.PausedAt), &r.PausedBy, pg.UTC(&r.RecoversAt), pg.UTC(&r.StoppedAt))
 	if err != nil {
 		return err
 	}
-	r.Position, r.AppliedAt, r.PausedAt = position.String, appliedAt.Time.UTC(), pausedAt.Time.UTC()
-	r.RecoversAt, r.StoppedAt = recoversAt.Time.UTC(), stoppedAt.Time.UTC()
+	r.Position = position.String
 	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
 		return fmt.Errorf("read the definition of rule %s: %w", name, err)
 	}
@@ -204,15 +202,12 @@ func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err 
 	err = s.reading(ctx, func(q pg.Querier) error {
 		steps, err = pg.Collect(ctx, q, pg.RuleFiredSteps.In(s.schema), []any{name},
 			func(row *sql.Rows, f *FiredStep) error {
-				return row.Scan(&f.Step, &f.Fired, &f.LastAt, &f.DeadLetters)
+				return row.Scan(&f.Step, &f.Fired, pg.UTC(&f.LastAt), &f.DeadLetters)
 			})
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count what rule %s has fired: %w", name, pg.ExplainMissing(err))
-	}
-	for i := range steps {
-		steps[i].LastAt = steps[i].LastAt.UTC()
 	}
 	return steps, nil
 }

@@ -2,7 +2,6 @@ package rulestore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -41,17 +40,14 @@ type Ended struct {
 // Summary sums up a rule. Rows that ended since the given instant count.
 func (s *Store) Summary(ctx context.Context, name string, since time.Time) (Summary, error) {
 	sum := Summary{Since: since.UTC()}
-	var next sql.NullTime
 	e := &sum.Ended
 	err := s.reading(ctx, func(q pg.Querier) error {
 		return pg.One(ctx, q, pg.RuleSummary.In(s.schema), []any{name, since},
-			&sum.Waiting, &sum.Estimated, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
+			&sum.Waiting, &sum.Estimated, pg.UTC(&sum.NextSlot), &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled,
+			&e.Failed)
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("sum up rule %s: %w", name, pg.ExplainMissing(err))
-	}
-	if next.Valid {
-		sum.NextSlot = new(next.Time.UTC())
 	}
 	return sum, nil
 }
