@@ -567,6 +567,35 @@ func TestAnOutageIsNoRefusalOfARefusedEvent(t *testing.T) {
 	w.want("received", w.receiver.received(), "a1")
 }
 
+// SQL may write an event that can be no CloudEvent. A destination cannot encode it, which is no fault of the destination.
+func TestAnEventThatCanBeNoCloudEventIsRefusedAgainAndHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxRefusals: 3})
+	refuses := errors.New("422")
+	w.cfg.Destinations[0].Publisher = publish(func(events []event.Event) error {
+		errs := make([]error, len(events))
+		for i, e := range events {
+			if _, errs[i] = json.Marshal(e); errs[i] == nil && e.ID == "b1" && refuses != nil {
+				errs[i] = fmt.Errorf("%w: %w", event.ErrRefused, refuses)
+			}
+		}
+		return event.Partial(errs)
+	})
+	w.db.MustExec("insert into prescient.event_outbox (id, source, type, subject) values ('a1', 'my shop', 'order.late', 'a')")
+	w.publish("b1")
+	w.forward()
+	w.want("refused", w.refused(), "a1:1 b1:1")
+	refuses = nil
+	if sent := w.retry(); sent.Err != nil || sent.Sent != 1 || sent.Refused != 1 {
+		t.Errorf("%+v", sent)
+	}
+	w.want("refused", w.refused(), "a1:2")
+	if sent := w.retry(); sent.Err != nil || sent.Refused != 1 {
+		t.Errorf("%+v", sent)
+	}
+	w.want("refused", w.refused(), "[a1:3]")
+}
+
 // Pages without an event for the destination say nothing of it.
 func TestARefusedEventHoldsBackNoOtherBehindPagesOfForeignEvents(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -63,6 +64,10 @@ func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err err
 	for i, l := range letters {
 		events[i] = l.Event
 	}
+	if errs := invalid(events); errs != nil { // the others are tried without these
+		_, err = s.settleRetry(ctx, letters, errs)
+		return true, nil, err
+	}
 	err = s.to.Publisher.Publish(ctx, events)
 	results := event.Errors(err, len(events))
 	isThrottled := func(err error) bool { return errors.Is(err, event.ErrThrottled) }
@@ -79,6 +84,19 @@ func (s *sender) retry(ctx context.Context) (more bool, unanswered *try, err err
 	}
 	more, err = s.settleRetry(ctx, letters, results)
 	return more, nil, err
+}
+
+// invalid returns why events can be no CloudEvents, because SQL has written them, and event.ErrNotSent for each of the
+// others. A destination could not encode them, and would seem to be down. Nil: all can be.
+func invalid(events []event.Event) []error {
+	errs := make([]error, len(events))
+	for i, e := range events {
+		errs[i] = cmp.Or(e.Validate(), event.ErrNotSent)
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, event.ErrNotSent) }) {
+		return nil
+	}
+	return errs
 }
 
 // refusedBefore reports whether the destination had refused some of the events before.
@@ -105,10 +123,9 @@ func (s *sender) isDown(ctx context.Context, err error) error {
 	return errors.Join(err, s.record(ctx, s.at, err, nil))
 }
 
-// refuse counts a try as refusals, because the destination has answered, has taken other events, or the try has taken all
-// the time.
-// Events that had not been refused before are tried again without those that had. If none had, the first of them is
-// refused: it was tried first.
+// refuse counts a try as refusals, because the destination has answered or taken other events, or the try has taken all
+// the time. Events that had not been refused before are tried again without those that had. If none had, the first of
+// them is refused: it was tried first.
 func (s *sender) refuse(ctx context.Context, t *try) error {
 	results := slices.Repeat([]error{t.err}, len(t.letters))
 	had := t.refusedBefore()
