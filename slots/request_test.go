@@ -182,6 +182,74 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 	}
 }
 
+// The row that comes of a request loses the oldest entries of its journal, and may go to another store.
+func TestWhySaysThatARequestIsLeftOutOnlyIfItIs(t *testing.T) {
+	t.Parallel()
+	change := func(w *world) {
+		for n := range 25 {
+			w.db.MustExec("select prescient.reschedule('job', 'order', '0', check_at => $1)", slot(10+n))
+		}
+	}
+	leave := func(w *world) { w.db.MustExec("delete from prescient.future_job") }
+	for name, test := range map[string]struct {
+		kind   string
+		unless time.Duration
+		before bool // the key has ended as done before
+		then   func(w *world)
+		want   []string // of each end, whether its request is left out
+	}{
+		"changed often":                            {"done", 0, false, change, []string{"done false"}},
+		"gone to another store":                    {"done", 0, false, leave, []string{"done false"}},
+		"conditional":                              {"done", time.Hour, false, nil, []string{"done true"}},
+		"conditional, failed":                      {"failed", time.Hour, false, nil, []string{"failed false"}},
+		"conditional, failed, changed often":       {"failed", time.Hour, false, change, []string{"failed false"}},
+		"conditional, failed after an end as done": {"failed", time.Hour, true, nil, []string{"done false", "failed true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			kind := "done"
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				if kind == "failed" {
+					return nil, errors.New("told to")
+				}
+				return nil, nil
+			}), jobs.Retry(0))
+			if test.before {
+				w.enqueue("job", slot(1), 1)
+				w.run(slot(1))
+			}
+			kind = test.kind
+			w.enqueue("job", slot(2), 1)
+			w.clock.Set(slot(2))
+			again := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0", UnlessEndedWithin: test.unless}
+			again.CheckAt = slot(5)
+			if e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), again); err != nil || e.Action != jobs.ActionRecorded {
+				t.Fatal(e, err)
+			}
+			w.run(slot(2))
+			if test.then != nil {
+				test.then(w)
+			}
+			events, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "0"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range events {
+				if e.What == "done" || e.What == "failed" {
+					got = append(got, fmt.Sprint(e.What, " ", e.LeftOut))
+				} else if e.LeftOut {
+					t.Errorf("%s is left out", e.What)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -142,7 +142,6 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		return nil, fmt.Errorf("read the timeline of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
 	setTargets(events)
-	setLeftOut(events)
 	return events, nil
 }
 
@@ -182,14 +181,15 @@ func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, lim
 // entries returns the entries of a timeline, as far as a single statement reads them.
 func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
-	return rows(ctx, c, db, pg.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
-		var at, target, opened, closed sql.NullTime
+	var asked []time.Time // by entry
+	events, err := rows(ctx, c, db, pg.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
+		var at, target, opened, closed, request sql.NullTime
 		var lateness, duration, within *int64
 		var leftOut, called, used []byte
 		var paused string
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.ByRole,
 			&e.App, &e.Actor, &e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called, &paused, &used)
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called, &paused, &used, &request)
 		if err == nil {
 			err = errors.Join(json.Unmarshal(leftOut, &e.StepsLeftOut), json.Unmarshal(used, &e.Used))
 		}
@@ -202,8 +202,11 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		if e.What != "moved" {
 			e.KeyBefore, e.KeyAfter, e.MovedFrom, e.MovedTo = e.MovedFrom, e.MovedTo, "", ""
 		}
+		asked = append(asked, request.Time.UTC())
 		return err
 	})
+	setLeftOut(events, asked)
+	return events, err
 }
 
 // addFired adds the steps that rules have fired for a key to the checks that fired them.
@@ -252,30 +255,23 @@ func (e TimelineEntry) ranAt(at time.Time) bool {
 	return e.Ran && !at.Before(e.begun()) && !at.After(ended)
 }
 
-// setLeftOut finds the ends whose row had a request that made no row. Without a condition, the end of a
-// check honours it.
-func setLeftOut(events []TimelineEntry) {
+// setLeftOut finds the ends whose row had a request with a condition, which made no row. asked has the instant of that
+// request; zero: the row had none. A row that comes of a request has its instant as that of the enqueue. The entry
+// "honoured" is no proof, because a journal loses its oldest entries.
+func setLeftOut(events []TimelineEntry, asked []time.Time) {
 	type request struct {
 		job, item string
-		slot      time.Time
+		at        time.Time
 	}
-	recorded, honoured := map[int64]time.Time{}, map[request]bool{} // by row: the slot of the last one
+	made := map[request]bool{}
 	for _, e := range events {
-		switch e.What {
-		case "recorded":
-			recorded[e.ID] = e.Slot
-		case "honoured":
-			honoured[request{e.JobExec, e.ItemKey, e.Slot}] = true
+		if e.What == "enqueued" {
+			made[request{e.JobExec, e.ItemKey, e.At}] = true
 		}
 	}
 	for i := range events {
 		e := &events[i]
-		slot, asked := recorded[e.ID]
-		switch jobs.Outcome(e.What) {
-		case jobs.OutcomeDone, jobs.OutcomeFailed, jobs.OutcomeMaxChecks, jobs.OutcomeHorizon, jobs.OutcomePast,
-			jobs.OutcomeDeadline, jobs.OutcomeSkipped:
-			e.LeftOut = asked && slot.Equal(e.Slot) && !honoured[request{e.JobExec, e.ItemKey, e.Slot}]
-		}
+		e.LeftOut = !asked[i].IsZero() && !made[request{e.JobExec, e.ItemKey, asked[i]}]
 	}
 }
 

@@ -3,7 +3,8 @@
 -- found: what the last check of a rule found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
 -- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see
 -- periodic.Stamp. paused, used: since when a row of a rule is paused, as the triggers have noted or the last check
--- has found, and how much of each step's delay had passed then, as the last check has found.
+-- has found, and how much of each step's delay had passed then, as the last check has found. asked_at: of an ended row
+-- that had a request with unless_ended_within, when it was requested. Another row that was enqueued then came of it.
 -- Called by jobs/admin.Client.entries.
 select
     id, w.job, coalesce(item, ''), item is null, at, what, slot,
@@ -23,7 +24,8 @@ select
         when c.paused then to_char(c.noted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
         else coalesce(s.payload ->> 'paused', '')
     end as paused,
-    case when what = 'waiting' and jsonb_typeof(s.payload -> 'used') = 'array' then s.payload ->> 'used' else '[]' end as used
+    case when what = 'waiting' and jsonb_typeof(s.payload -> 'used') = 'array' then s.payload ->> 'used' else '[]' end as used,
+    a.asked_at
 from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) as w
 left join lateral (
     select h.payload, w.job
@@ -42,3 +44,10 @@ left join lateral (
     join prescient.rule_changed c on c.job = prescient.find_job(r.name) and c.entity_key = $2
     where r.name = w.job and c.pauses[cardinality(c.pauses)] >= (r.definition -> 'facts' ->> 'paused_from')::timestamptz
 ) as c on what = 'waiting'
+left join (
+    select h.id as ended, h.outcome, h.finished_at as ended_at, (h.request).enqueued_at as asked_at
+    from prescient.future_job_history h
+    where h.entity_name = $1 and h.entity_key = $2
+        and h.outcome not in ('cancelled', 'replaced')
+        and (h.request).unless_ended_within is not null
+) as a on a.ended = w.id and a.outcome = what and a.ended_at = w.at
