@@ -81,8 +81,8 @@ func (c *Client) validate(r Request) error {
 // validateAll returns a BulkError with every bad request of a list, or nil.
 func (c *Client) validateAll(list []Request) error { return c.validatePart(list, 0, len(list)) }
 
-// validatePart returns a BulkError with the bad requests of a part of a call, at most so many, or nil. first is the index
-// of list[0] in the call.
+// validatePart returns a BulkError with the bad requests of a part of a call, at most so many, or nil. first is the
+// index of list[0] in the call.
 func (c *Client) validatePart(list []Request, first, most int) error {
 	var bad BulkError
 	for i, request := range list {
