@@ -248,16 +248,16 @@ func (s *sender) blocked(ctx context.Context, tx *sqlx.Tx, subjects pq.StringArr
 func (b *batch) publish(ctx context.Context) {
 	var events []event.Event
 	var of []int
+	failed := map[string]bool{} // subjects with a refused event of this batch
 	for i, e := range b.page {
 		if b.fates[i] != unsent {
 			continue
 		}
 		if err := e.Validate(); err != nil { // written by SQL
-			b.fates[i], b.errs[i] = refused, err
-			b.sent.Refused, b.sent.Refusal = b.sent.Refused+1, err
-			continue
+			b.markRefused(i, err, failed)
+		} else if !b.holdBack(i, failed) {
+			events, of = append(events, e.Event), append(of, i)
 		}
-		events, of = append(events, e.Event), append(of, i)
 	}
 	if len(events) == 0 {
 		return
@@ -274,7 +274,6 @@ func (b *batch) publish(ctx context.Context) {
 		}
 	}
 	b.sent.Sent += accepted
-	failed := map[string]bool{} // subjects with a refused event of this batch
 	for n, i := range of {
 		b.judge(i, results[n], accepted > 0, partial, failed)
 	}
@@ -303,23 +302,36 @@ func (b *batch) keepEnds() {
 
 // judge decides about an event that was sent.
 func (b *batch) judge(i int, err error, others, partial bool, failed map[string]bool) {
-	e := b.page[i]
 	b.errs[i] = err
 	switch {
 	case err == nil:
 		b.fates[i] = accepted
 	case !partial: // nothing is known of any event
 	case errors.Is(err, event.ErrRefused), others && !errors.Is(err, event.ErrNotSent) && !b.cutShort(err):
-		b.fates[i], b.dead[i] = refused, b.cfg.MaxRefusals == 1
-		if e.Subject != "" {
-			failed[e.Subject] = b.dead[i]
-		}
-		b.sent.Refused, b.sent.Refusal = b.sent.Refused+1, err
+		b.markRefused(i, err, failed)
 	case errors.Is(err, event.ErrBlocked):
-		if dead, is := failed[e.Subject]; is && (!dead || !b.cfg.Continue) {
-			b.fates[i], b.dead[i] = behind, dead
-		}
+		b.holdBack(i, failed)
 	}
+}
+
+// markRefused puts an event into the list of refused ones.
+func (b *batch) markRefused(i int, err error, failed map[string]bool) {
+	b.fates[i], b.dead[i], b.errs[i] = refused, b.cfg.MaxRefusals == 1, err
+	if subject := b.page[i].Subject; subject != "" {
+		failed[subject] = b.dead[i]
+	}
+	b.sent.Refused, b.sent.Refusal = b.sent.Refused+1, err
+}
+
+// holdBack puts an event into the list if it waits there behind a refused one of its subject, and reports whether it
+// does.
+func (b *batch) holdBack(i int, failed map[string]bool) bool {
+	dead, is := failed[b.page[i].Subject]
+	if !is || dead && b.cfg.Continue {
+		return false
+	}
+	b.fates[i], b.dead[i] = behind, dead
+	return true
 }
 
 // cutShort reports whether an event failed because the time of its batch was over. An answer, or the end of the event's

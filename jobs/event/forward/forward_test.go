@@ -596,6 +596,28 @@ func TestAnEventThatCanBeNoCloudEventIsRefusedAgainAndHoldsBackNoOther(t *testin
 	w.want("refused", w.refused(), "[a1:3]")
 }
 
+func TestAnEventThatCanBeNoCloudEventHoldsBackItsSubject(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cfg               forward.Config
+		refused, received string
+	}{
+		"without a limit": {forward.Config{}, "a1:1 a2:0", "b1"},
+		"hold":            {forward.Config{MaxRefusals: 1}, "[a1:1] [a2:0]", "b1"},
+		"continue":        {forward.Config{MaxRefusals: 1, Continue: true}, "[a1:1]", "a2 b1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, test.cfg)
+			w.db.MustExec("insert into prescient.event_outbox (id, source, type, subject) values ('a1', 'my shop', 'order.late', 'a')")
+			w.publish("a2", "b1")
+			w.forward()
+			w.want("refused", w.refused(), test.refused)
+			w.want("received", w.receiver.received(), test.received)
+		})
+	}
+}
+
 // Pages without an event for the destination say nothing of it.
 func TestARefusedEventHoldsBackNoOtherBehindPagesOfForeignEvents(t *testing.T) {
 	t.Parallel()
