@@ -1,11 +1,15 @@
 package rulestore_test
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -347,5 +351,46 @@ rules:
 				t.Errorf("fired %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Its trigger would rely on a check that has ended since.
+func TestAnOlderSnapshotFailsIfTheCheckHasEndedThatATriggerReliesOn(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("create table shop.hold (order_id bigint primary key, days int)")
+	s.apply(`
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    where: channel <> 'test'
+    done: exists (select from shop.hold h where h.order_id = orders.id and h.days < 0)
+    also: {table: shop.hold, key: order_id}
+    steps: [{after: 2d, event: a}]
+`)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "); update shop.orders set channel = 'test'")
+	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		writer, err := s.db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = writer.Rollback() }()
+		writer.MustExec("select set_config('prescient_caller.clock', $1, true)", s.now.Add(time.Minute).Format(time.RFC3339Nano))
+		writer.MustExec("select from shop.orders")
+		s.exec("delete from shop.hold; insert into shop.hold values (1, 0)")
+		if fired := s.replays(s.now.Add(16 * time.Minute)); len(fired) > 0 || s.waiting() != "" {
+			t.Fatalf("fired %q, waiting %q", fired, s.waiting())
+		}
+		_, err = writer.Exec("update shop.orders set channel = 'web'")
+		if failed, ok := errors.AsType[*pq.Error](err); !ok || failed.Code != "40001" {
+			t.Errorf("%s: %v", level, err)
+		}
+		if err := writer.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		s.now = s.now.Add(time.Hour)
+		s.exec("update shop.orders set channel = 'web'; update shop.orders set channel = 'test'")
 	}
 }

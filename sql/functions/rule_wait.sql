@@ -124,6 +124,13 @@ begin
                 payload := nullif(jsonb_strip_nulls(payload), '{}');
             end if;
             if again and added is null and target >= waiting.next_check_at and not moved then
+                if current_setting('transaction_isolation') <> 'read committed' then
+                    -- The snapshot may be older than the check is: the lock fails with 40001 if that has changed.
+                    perform
+                    from prescient.future_job f
+                    where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
+                    for update;
+                end if;
                 return;
             end if;
             kept := waiting.journal;

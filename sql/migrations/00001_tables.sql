@@ -248,10 +248,10 @@ partition by range (finished_at);
 comment on column prescient.future_job_history.slot is 'the slot the row was in when it ended';
 comment on column prescient.future_job_history.request is
     'the request that the row had when it ended. If the row was cancelled, so was the request. If the key had ended as done within unless_ended_within, it was dropped. Else another row came of it';
-comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null: no check ran';
+comment on column prescient.future_job_history.lateness is 'start of the check that ended the row minus its slot; null: no check did';
 comment on column prescient.future_job_history.ack is
     'who has acknowledged that the row failed, when and why: an entry of function journal_entry with because; null: nobody';
-comment on column prescient.future_job_history.duration is 'run time of the last check; null: no check ran';
+comment on column prescient.future_job_history.duration is 'run time of the check that ended the row; null: no check did';
 
 -- jobs history, stats and prune: by time.
 create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at) with (autosummarize = on);
