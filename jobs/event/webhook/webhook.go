@@ -41,8 +41,9 @@ func init() {
 }
 
 type publisher struct {
-	to     *url.URL
-	client *egress.Client
+	to      *url.URL
+	client  *egress.Client
+	sending chan struct{} // one for each event that is under way, of all calls
 }
 
 func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, error) {
@@ -53,7 +54,7 @@ func open(_ context.Context, to *url.URL, cfg event.Config) (event.Publisher, er
 	if err != nil {
 		return nil, err
 	}
-	return &publisher{to: to, client: client}, nil
+	return &publisher{to: to, client: client, sending: make(chan struct{}, atOnce)}, nil
 }
 
 // Close gives back the connections.
@@ -126,6 +127,12 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 		return errDown
 	}
 	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", event.ErrNotSent, context.Cause(ctx))
+	}
+	select {
+	case b.sending <- struct{}{}:
+		defer func() { <-b.sending }()
+	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", event.ErrNotSent, context.Cause(ctx))
 	}
 	if b.most > 0 {
