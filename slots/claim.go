@@ -3,8 +3,8 @@ package slots
 import (
 	"slices"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/record"
 )

@@ -99,18 +99,18 @@
 //
 // No package below internal knows its callers. Each imports what stands behind it, and the linter checks that:
 //
-//	elapsed     nothing
 //	phase       nothing
 //	row         internal/guard, jobs
-//	db          elapsed, internal/pg, sql
-//	claim       db, elapsed, phase, row, jobs, internal/pg
-//	permit      db, elapsed, phase, internal/pg
-//	unit        elapsed, row, internal/guard, internal/leave, jobs
-//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, internal/reserved, jobs,
-//	            internal/pg, sql
-//	txn         claim, db, elapsed, permit, phase, record, row, unit, jobs, internal/pg, internal/reserved
+//	db          internal/elapsed, internal/pg, sql
+//	claim       db, phase, row, jobs, internal/elapsed, internal/pg
+//	permit      db, phase, internal/elapsed, internal/pg
+//	unit        row, internal/elapsed, internal/guard, internal/leave, jobs
+//	record      claim, db, row, internal/elapsed, internal/guard, internal/plain, internal/journal, internal/reserved,
+//	            jobs, internal/pg, sql
+//	txn         claim, db, permit, phase, record, row, unit, jobs, internal/elapsed, internal/pg, internal/reserved
 //	lane        permit, phase, row, unit, jobs
-//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, internal/pg, internal/reserved
+//	round       claim, lane, phase, row, txn, unit, internal/elapsed, internal/guard, jobs, internal/pg,
+//	            internal/reserved
 //
 // Package internal/shape tests the sizes of structs and types, and this table.
 package slots

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/claim"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -17,7 +18,6 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/phase"

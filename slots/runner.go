@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -49,7 +49,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, err
 		}
 		// The database's clock is a little behind the one that was waited for.
-		if !db.Sleep(ctx, early.ahead) {
+		if !elapsed.Sleep(ctx, early.ahead) {
 			return result, ErrStopped
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/slots/internal/db"
 )
 
 // Due returns the slot for a run that starts now.
@@ -61,7 +61,7 @@ func await(
 			return waited, fmt.Errorf("slot %s is %s ahead: a slot is never run early", spoken.Instant(slot),
 				spoken.Duration(ahead))
 		}
-		if waited = true; !db.Sleep(ctx, ahead) {
+		if waited = true; !elapsed.Sleep(ctx, ahead) {
 			return waited, ErrStopped
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/internal/claim"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"

@@ -11,9 +11,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // MinLease is the shortest lease. A heartbeat must have time to arrive.
@@ -114,7 +114,7 @@ func (k *Keeper) Beat(ctx context.Context) {
 		case busy <- struct{}{}:
 			renewing.Go(func() {
 				defer func() { <-busy }()
-				for !k.renew(ctx) && db.Sleep(ctx, lookEvery) {
+				for !k.renew(ctx) && elapsed.Sleep(ctx, lookEvery) {
 				}
 			})
 		default:

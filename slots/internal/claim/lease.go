@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // ErrLost is the cause with which the context of a lease ends if another runner may have the lease, or a right that

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // until is a right that ends at an instant.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
@@ -95,7 +96,7 @@ func (s *Session) Open(few int64, known Known) (o Opened, list []Job, err error)
 		o.Taken = taken
 		s.Found = o
 		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few ||
-			!db.Sleep(s.Stop, settleEvery) {
+			!elapsed.Sleep(s.Stop, settleEvery) {
 			return o, list, err
 		}
 	}

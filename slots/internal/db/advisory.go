@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // advisoryPatience is how long a run tries an advisory lock before it says who has it.

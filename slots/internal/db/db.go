@@ -15,8 +15,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -97,20 +97,10 @@ func (s *Server) Retry(ctx context.Context, retryable func(err error) bool, fn f
 			return err
 		}
 		s.Logger.DebugContext(ctx, "the database cannot do it now; trying again", "error", err)
-		if !Sleep(ctx, pause) {
+		if !elapsed.Sleep(ctx, pause) {
 			return err
 		}
 		pause = min(2*pause, time.Second)
-	}
-}
-
-// Sleep waits. It returns false if ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

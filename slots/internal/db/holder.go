@@ -8,8 +8,8 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 const (

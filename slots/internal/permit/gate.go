@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // Gate lets a check start when a permit of AtMost, an instant of PerSecond and a worker are there for it.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // The database gives out instants, one for each check that the runs may begin in a second. A check may

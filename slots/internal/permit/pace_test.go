@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )

@@ -24,11 +24,11 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )

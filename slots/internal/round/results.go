@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/row"

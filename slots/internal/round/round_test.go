@@ -16,11 +16,11 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/phase"

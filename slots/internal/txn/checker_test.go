@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/leave"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"

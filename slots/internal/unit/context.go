@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // The errors of checks that do not return properly, as last_error has them.

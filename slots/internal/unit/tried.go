@@ -3,7 +3,7 @@ package unit
 import (
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // Watch follows a call: it begins, its function starts, and it ends or is abandoned. The goroutine of
