@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -143,19 +144,9 @@ func patiently(ctx context.Context, db Pool, schema Schema, tries int, fn func()
 			}
 			return fmt.Errorf("%w. Locks are held by %s: %w", ErrLocked, holders, err)
 		}
-		if !wait(ctx) {
+		if !elapsed.Sleep(ctx, tryAgain) {
 			return err
 		}
-	}
-}
-
-// wait waits before another try. Returns false if ctx has ended.
-func wait(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(tryAgain):
-		return true
 	}
 }
 
@@ -191,7 +182,8 @@ func up(
 ) (applied []*goose.MigrationResult, err error) {
 	err = patiently(ctx, db, schema, tries, func() (err error) {
 		for range pg.Attempts {
-			if applied, err = p.Up(ctx); !pg.HasState(err, pqerror.UndefinedTable) || !wait(ctx) {
+			applied, err = p.Up(ctx)
+			if !pg.HasState(err, pqerror.UndefinedTable) || !elapsed.Sleep(ctx, tryAgain) {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -39,9 +40,6 @@ type Server struct {
 func (s Setting) Now() time.Time {
 	return s.clock.Add(time.Since(s.elapsed))
 }
-
-// monotonic measures durations. It never says what time it is: only the database's clock does.
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // ReadSetting reads the settings. Returns ErrNotMigrated if the schema is older than this code.
 // Returns ErrNewer if the schema is newer and code of this version must not use it. Returns an
@@ -75,7 +73,7 @@ func readSetting(
 	addEngine(&m)
 	err := pg.Retry(func() error {
 		err := send(&m, ctx, pool)
-		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
+		s.elapsed = elapsed.Now() // after the answer, so that Now never runs ahead of the database
 		return err
 	})
 	switch {

@@ -4,6 +4,8 @@ package await
 import (
 	"testing"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // Limit bounds a wait for what must happen. Only a hang reaches it: a machine under load may take
@@ -13,13 +15,11 @@ const Limit = 5 * time.Minute
 // pause is between two looks.
 const pause = 5 * time.Millisecond
 
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // True waits until shown returns true. The test fails if that takes longer than Limit.
 func True(t testing.TB, what string, shown func() bool) {
 	t.Helper()
-	for deadline := monotonic().Add(Limit); !shown(); time.Sleep(pause) {
-		if monotonic().After(deadline) {
+	for deadline := elapsed.Now().Add(Limit); !shown(); time.Sleep(pause) {
+		if elapsed.Now().After(deadline) {
 			t.Fatalf("waited %s for %s", Limit, what)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // lock keeps other processes from starting or stopping the server meanwhile. The kernel frees it
@@ -24,9 +26,9 @@ func (s *Server) lock(ctx context.Context) (*os.File, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock %s/lock: %w", s.dir, err), file.Close())
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return nil, errors.Join(fmt.Errorf("wait for another process that starts or stops the server: %w", err),
-				file.Close())
+		if !elapsed.Sleep(ctx, 20*time.Millisecond) {
+			return nil, errors.Join(
+				fmt.Errorf("wait for another process that starts or stops the server: %w", context.Cause(ctx)), file.Close())
 		}
 	}
 }
@@ -44,13 +46,4 @@ func (s *Server) open(name string, flag int) (*os.File, error) {
 			"is neither full nor read-only", s.dir, name, err)
 	}
 	return file, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

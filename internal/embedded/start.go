@@ -13,6 +13,8 @@ import (
 
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // errOrphans is a start that failed because processes of a killed server have not ended yet.
@@ -78,8 +80,8 @@ func (s *Server) launchPatiently(ctx context.Context, in install) error {
 		if !errors.Is(err, errOrphans) {
 			return err
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("wait until %w: %w", errOrphans, err)
+		if !elapsed.Sleep(ctx, 200*time.Millisecond) {
+			return fmt.Errorf("wait until %w: %w", errOrphans, context.Cause(ctx))
 		}
 	}
 	return s.launch(ctx, in)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // ReplyTimeout is how long a connection of Open waits for the next bytes of an answer. A context
@@ -124,9 +126,6 @@ func Open(ctx context.Context, url string, opts ...func(o *Options)) (*sqlx.DB, 
 	return db, nil
 }
 
-// monotonic measures durations.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 func unwrapped(base driver.Connector) driver.Connector { return base }
 
 // dialer gives every connection a deadline for each read and write.
@@ -231,7 +230,7 @@ func (c *deadlineConn) SetDeadline(t time.Time) error {
 
 // deadline returns the deadline of the next read or write.
 func (c *deadlineConn) deadline() time.Time {
-	at := monotonic().Add(c.reply)
+	at := elapsed.Now().Add(c.reply)
 	if !c.until.IsZero() && c.until.Before(at) {
 		return c.until
 	}

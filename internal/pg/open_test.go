@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 func TestConnectingToASilentServerEndsWithTheConnectTimeout(t *testing.T) {
@@ -77,9 +78,9 @@ func TestAStoppedCallerDoesNotWaitForASilentServer(t *testing.T) {
 					_ = conn.Close()
 				}
 			}()
-			began := monotonic()
+			began := elapsed.Now()
 			_, err = Open(ctx, fmt.Sprintf(url, server.Addr()), opts...)
-			if took := monotonic().Sub(began); !errors.Is(err, context.Canceled) || took > connectTimeout/2 {
+			if took := time.Since(began); !errors.Is(err, context.Canceled) || took > connectTimeout/2 {
 				t.Errorf("%s: after %s %v", url, took, err)
 			}
 			cancel()
@@ -106,7 +107,7 @@ func TestAConnectionGivenUpForMissingTLSIsClosed(t *testing.T) {
 		if err != nil {
 			return
 		}
-		_ = errors.Join(plain.Close(), asked.SetReadDeadline(monotonic().Add(ReplyTimeout)))
+		_ = errors.Join(plain.Close(), asked.SetReadDeadline(elapsed.Now().Add(ReplyTimeout)))
 		_, err = asked.Read(make([]byte, 1))
 		left <- err
 	}()

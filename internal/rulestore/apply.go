@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rule"
 	"github.com/prescient-go/prescient/internal/rulesession"
@@ -281,12 +282,10 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			if tries%walkTries == 0 {
 				told(Progress{Rule: p.Name, Rows: progress.Rows, Waits: s.locked(ctx, p.Name, p.rule.Relation, false, err)})
 			}
-			select {
-			case <-time.After(walkPause):
-				continue
-			case <-ctx.Done():
+			if !elapsed.Sleep(ctx, walkPause) {
 				return ctx.Err()
 			}
+			continue
 		}
 		if errors.Is(err, ErrChanged) {
 			// Another Apply of the same version has come further, or is done.
@@ -385,9 +384,7 @@ func (s *Store) lockTable(
 		if try == lockTries {
 			return s.locked(ctx, name, relation, exclusive, err)
 		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
+		if !elapsed.Sleep(ctx, lockPause) {
 			return ctx.Err()
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -114,9 +114,7 @@ func (s *Store) cancel(ctx context.Context, name string, told func(Progress)) (c
 			return cancelled, fmt.Errorf("%s locked by another session: remove the rule again when its transaction has ended",
 				spoken.Count(done.Left, "check is", "checks are"))
 		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
+		if !elapsed.Sleep(ctx, lockPause) {
 			return cancelled, ctx.Err()
 		}
 	}

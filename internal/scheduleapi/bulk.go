@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -86,7 +87,7 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	control := http.NewResponseController(w)
 	b := &bulk{api: a, r: r, ids: map[string]bool{}, result: bulkResult{Errors: []bulkFailure{}}, extend: func() {
-		by := monotonic().Add(bulkTime)
+		by := elapsed.Now().Add(bulkTime)
 		// an error means that there are no deadlines to extend
 		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by))
 	}}
@@ -121,9 +122,6 @@ type unmadeError struct {
 }
 
 func (e *unmadeError) Unwrap() error { return e.error }
-
-// monotonic is for deadlines of connections.
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // readAll reads the changes, and makes most of them.
 func (b *bulk) readAll() error {

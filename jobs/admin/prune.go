@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
@@ -51,12 +52,10 @@ func (c *Client) PreviewPrune(ctx context.Context, db jobs.DB, before time.Time)
 func (c *Client) pruneAll(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
 	pruned, err := c.prune(ctx, db, before, dryRun)
 	for try := 1; try < pruneTries && !tx.Is(db) && pg.IsLockTimeout(err); try++ {
-		select {
-		case <-time.After(prunePause):
-			pruned, err = c.prune(ctx, db, before, dryRun)
-		case <-ctx.Done():
-			err = ctx.Err()
+		if !elapsed.Sleep(ctx, prunePause) {
+			return nil, fmt.Errorf("prune history: %w", ctx.Err())
 		}
+		pruned, err = c.prune(ctx, db, before, dryRun)
 	}
 	if pg.IsLockTimeout(err) {
 		err = fmt.Errorf("%w (%w)", ErrHistoryInUse, err)

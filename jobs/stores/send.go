@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 )
 
@@ -15,9 +16,6 @@ const (
 	// patience is how long a message that meets a lock is repeated.
 	patience = 20 * time.Second
 )
-
-// monotonic measures durations.
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // send sends a statement as a transaction of its own, in one message, so that a process that stops
 // holds no locks. It repeats the message while another session holds a lock. actor is recorded in
@@ -37,7 +35,7 @@ func send[T any](
 		return scan(row, &rows[len(rows)-1])
 	})
 	settings := s.in(pg.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
-	for began := monotonic(); ; {
+	for began := elapsed.Now(); ; {
 		err := m.Commit(ctx, pg.Sqlx(s.DB), settings)
 		switch {
 		case err == nil:
@@ -47,10 +45,7 @@ func send[T any](
 		case !pg.IsLockTimeout(err) && !pg.IsRetryable(err) || time.Since(began) > patience:
 			return nil, &Error{s.Name, pg.ExplainMissing(err)}
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		elapsed.Sleep(ctx, 50*time.Millisecond)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/retention"
@@ -49,7 +50,7 @@ type catchUpState struct {
 func (d *daemon) beginCatchUp(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, now := &d.catchUp, monotonic()
+	c, now := &d.catchUp, elapsed.Now()
 	if c.starts || c.going == mostCatchUps ||
 		!c.due && !c.ended.IsZero() && now.Sub(c.ended) < min(often, d.grid.Width()) {
 		return
@@ -87,7 +88,7 @@ func (d *daemon) catchUpWaits(nth int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := &d.catchUp; nth == c.begun {
-		c.starts, c.ended = false, monotonic()
+		c.starts, c.ended = false, elapsed.Now()
 	}
 }
 
@@ -185,7 +186,7 @@ func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) 
 // tables can still run everything.
 func (d *daemon) prune(ctx context.Context) {
 	d.mu.Lock()
-	now := monotonic()
+	now := elapsed.Now()
 	due := d.cfg.Keep > 0 && (d.catchUp.pruned.IsZero() || now.Sub(d.catchUp.pruned) >= pruning)
 	if due {
 		d.catchUp.pruned = now

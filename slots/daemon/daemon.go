@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/locked"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -29,10 +30,6 @@ const (
 	// mostWarned is how many such jobs the daemon remembers.
 	mostWarned = 1000
 )
-
-// monotonic measures durations. It never says what time it is: Config.Runner.Now or the database
-// does.
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // Run runs slots until ctx ends. It then returns nil once everything that was begun is recorded or
 // handed back. It returns an error at once if it cannot listen on the address, or if the
@@ -108,7 +105,7 @@ func (d *daemon) recordAnswer(ctx context.Context, pause time.Duration, err erro
 	}
 	d.mu.Lock()
 	was, ready, since := d.down, d.ready, d.downSince
-	d.turned, d.down, d.ready = monotonic(), err, d.ready || err == nil
+	d.turned, d.down, d.ready = elapsed.Now(), err, d.ready || err == nil
 	if err != nil && was == nil {
 		d.downSince, d.failures = d.turned, 0
 	}
@@ -257,7 +254,7 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 		return
 	}
 	d.mu.Lock()
-	now := monotonic()
+	now := elapsed.Now()
 	maps.DeleteFunc(d.warned, func(_ string, at time.Time) bool { return now.Sub(at) >= warnAgain })
 	names := slices.DeleteFunc(slices.Clone(result.Unknown), func(job string) bool {
 		_, warned := d.warned[job]

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
@@ -147,7 +148,7 @@ func (d *daemon) lookAnew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	d.mu.Lock()
-	d.looked.next = monotonic()
+	d.looked.next = elapsed.Now()
 	d.mu.Unlock()
 	report, err := d.look(ctx)
 	var found []string
@@ -159,7 +160,7 @@ func (d *daemon) lookAnew(ctx context.Context) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.looked = look{at: monotonic(), found: found}
+	d.looked = look{at: elapsed.Now(), found: found}
 }
 
 const (

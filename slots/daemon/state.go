@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 )
@@ -56,7 +57,7 @@ type look struct {
 
 func newState() state {
 	return state{
-		wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{},
+		wake: make(chan struct{}, 1), turned: elapsed.Now(), running: map[time.Time]bool{},
 		warned: map[string]time.Time{},
 	}
 }
@@ -77,7 +78,7 @@ func (s *state) enter(g grid.Grid, slot time.Time, next time.Duration) {
 		s.late = time.Time{}
 	}
 	s.grid, s.current = g, slot
-	s.entered = monotonic().Add(next)
+	s.entered = elapsed.Now().Add(next)
 	s.boundary = s.entered
 }
 

@@ -16,6 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // WriteFile writes the metrics to a file for node_exporter's textfile collector, which reads files
@@ -74,7 +76,7 @@ func lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for began := monotonic(); ; time.Sleep(20 * time.Millisecond) {
+	for began := elapsed.Now(); ; time.Sleep(20 * time.Millisecond) {
 		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:

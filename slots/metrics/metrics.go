@@ -20,9 +20,6 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// monotonic measures durations. It never says what time it is.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // wall is the clock that Prometheus compares timestamps with.
 var wall = time.Now //nolint:forbidigo // not what slots are compared with
 

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/perform"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -166,10 +167,8 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 			if len(page) == n {
 				continue
 			}
-			select {
-			case <-ctx.Done():
+			if !elapsed.Sleep(ctx, tailPause) {
 				return nil
-			case <-time.After(tailPause):
 			}
 		}
 		return noteMore(ctx, f, box, after, int(o.limit))

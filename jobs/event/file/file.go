@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -134,9 +135,7 @@ func lock(ctx context.Context, opened *os.File) error {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return err
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if !elapsed.Sleep(ctx, 5*time.Millisecond) {
 			return context.Cause(ctx)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 // redial is how long an attempt to connect that failed stands for those that follow.
 const redial = time.Second
-
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // link connects when a caller needs a connection and has none.
 type link struct {
@@ -66,7 +66,7 @@ func (a *attempt) connect(options nats.Options) {
 	if err != nil {
 		a.err = fmt.Errorf("connect to %s: %w", strings.Join(options.Servers, ","), err)
 	}
-	a.at = monotonic()
+	a.at = elapsed.Now()
 }
 
 // over tells whether there is nothing left of an attempt: its connection is lost, or it failed some
@@ -78,7 +78,7 @@ func (a *attempt) over() bool {
 		return false
 	}
 	if a.err != nil {
-		return monotonic().Sub(a.at) > redial
+		return time.Since(a.at) > redial
 	}
 	return a.js.Conn().IsClosed()
 }

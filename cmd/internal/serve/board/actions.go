@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/action"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -397,10 +398,7 @@ func (o *operator) ended(id int64, a action.Action, report action.Report, err er
 	o.cfg.Logger.InfoContext(o.going, "action has ended", "action", action.Name(a), "id", id, "outcome", outcome,
 		"result", result, "error", err)
 	for !o.recordEnd(id, outcome, result) && o.going.Err() == nil {
-		select {
-		case <-o.going.Done():
-		case <-time.After(o.renew):
-		}
+		elapsed.Sleep(o.going, o.renew)
 	}
 	o.cache.act()
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/prescient-go/prescient/internal/duration"
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
@@ -144,17 +145,17 @@ const (
 func (s *source) current(ctx context.Context) (*tools, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tools != nil && monotonic().Sub(s.tools.made) < toolsFor {
+	if s.tools != nil && time.Since(s.tools.made) < toolsFor {
 		return s.tools, nil
 	}
-	if s.failed != nil && monotonic().Sub(s.tried) < retryDelay {
+	if s.failed != nil && time.Since(s.tried) < retryDelay {
 		return nil, s.failed
 	}
 	t, err := s.newTools(ctx)
 	if err != nil && ctx.Err() != nil { // the request has ended; its error must not reach other requests
 		return nil, err
 	}
-	s.failed, s.tried = err, monotonic()
+	s.failed, s.tried = err, elapsed.Now()
 	if err == nil {
 		s.tools = t
 		s.last.Store(t)
@@ -180,7 +181,7 @@ func (s *source) Width() time.Duration {
 }
 
 func (s *source) newTools(ctx context.Context) (*tools, error) {
-	t := &tools{made: monotonic(), schema: s.schema}
+	t := &tools{made: elapsed.Now(), schema: s.schema}
 	var err error
 	if t.setting, err = pgsql.ReadSetting(ctx, s.cfg.DB, s.schema); err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 const (
@@ -37,9 +39,6 @@ const (
 	// it stale.
 	first = "overview"
 )
-
-// monotonic measures ages. It is never used as the time of day.
-var monotonic = time.Now //nolint:forbidigo // measures
 
 // cache keeps values that were read. It runs one read of a value at a time, which all its readers
 // share. All reads together keep a limit of statements. It is safe for concurrent use.
@@ -110,7 +109,7 @@ func (c *cache) get(ctx context.Context, key string, acted int64, fresh time.Dur
 // read is repeated more rarely: 100 times as long after it as it took, at most oldest.
 func (c *cache) latest(ctx context.Context, key string, fresh, oldest time.Duration, read load) any {
 	e := c.entry(key)
-	if e.running > 0 || monotonic().Sub(e.tried) < min(oldest, max(fresh, 100*e.took)) {
+	if e.running > 0 || time.Since(e.tried) < min(oldest, max(fresh, 100*e.took)) {
 		return e.value
 	}
 	select {
@@ -125,7 +124,7 @@ func (c *cache) latest(ctx context.Context, key string, fresh, oldest time.Durat
 // fresh ago, and waits for the read that runs until ctx ends.
 func (c *cache) glance(ctx context.Context, key string, fresh time.Duration, read load) entry {
 	e := c.entry(key)
-	if e.running == 0 && monotonic().Sub(e.tried) < fresh {
+	if e.running == 0 && time.Since(e.tried) < fresh {
 		return e
 	}
 	select {
@@ -164,12 +163,12 @@ func (c *cache) readNow(ctx context.Context, key string, acted int64, read load)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	began := monotonic()
+	began := elapsed.Now()
 	c.change(key, func(e *entry) { e.tried, e.running = began, e.running+1 })
 	value, err := safely(ctx, read)
 	text, _ := json.Marshal(value) // only its length matters
 	return c.change(key, func(e *entry) {
-		e.running, e.took = max(0, e.running-1), monotonic().Sub(began) // the entry may be a new one
+		e.running, e.took = max(0, e.running-1), time.Since(began) // the entry may be a new one
 		if e.err = err; err == nil && !began.Before(e.began) {
 			e.value, e.began, e.acted, e.size = value, began, acted, len(text)
 		}
@@ -213,7 +212,7 @@ func (c *cache) change(key string, fn func(e *entry)) entry {
 	return e
 }
 
-func (e entry) age() time.Duration { return monotonic().Sub(e.began) }
+func (e entry) age() time.Duration { return time.Since(e.began) }
 
 // act returns the number of an action that was done. A read with this number shows its effect.
 func (c *cache) act() int64 { return c.acted.Add(1) }

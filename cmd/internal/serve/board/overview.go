@@ -44,7 +44,7 @@ func (b *Board) glance(ctx context.Context) Glance {
 	e := b.cache.glance(ctx, first, overviewAge, loadOf(b.source, b.readOverview))
 	var v Glance
 	if e.running > 0 {
-		v.Silent = monotonic().Sub(e.tried)
+		v.Silent = time.Since(e.tried)
 	}
 	if last, is := e.value.(kept[Overview]); is {
 		v.Findings, v.Age = last.Value.Findings, e.age()

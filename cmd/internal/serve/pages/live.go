@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/elapsed"
 )
 
 const (
@@ -35,7 +37,7 @@ type live struct {
 	render func(ctx context.Context) fragments
 
 	mu   sync.Mutex
-	at   time.Time // by monotonic
+	at   time.Time // local monotonic instant
 	text []byte
 	tag  string
 }
@@ -75,13 +77,13 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 func (l *live) current(ctx context.Context) (text []byte, tag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.text == nil || monotonic().Sub(l.at) >= liveFor {
+	if l.text == nil || time.Since(l.at) >= liveFor {
 		// for other pages, too, so it goes on if this one leaves
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
 		defer cancel()
 		l.text, _ = json.Marshal(l.render(ctx)) // strings never fail
 		sum := sha256.Sum256(l.text)
-		l.tag, l.at = `"`+hex.EncodeToString(sum[:8])+`"`, monotonic()
+		l.tag, l.at = `"`+hex.EncodeToString(sum[:8])+`"`, elapsed.Now()
 	}
 	return l.text, l.tag
 }

@@ -32,9 +32,6 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// monotonic measures how long log-ins last, and how old parts of pages are.
-var monotonic = time.Now //nolint:forbidigo // measures
-
 // Config configures Pages. Access must be set, and Board, or Stores for several stores.
 type Config struct {
 	Board *board.Board

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jellydator/ttlcache/v3"
 
+	"github.com/prescient-go/prescient/internal/elapsed"
 	"github.com/prescient-go/prescient/internal/web"
 )
 
@@ -28,7 +29,7 @@ const (
 // session is one log-in.
 type session struct {
 	web.Who
-	since time.Time // by monotonic
+	since time.Time // local monotonic instant
 }
 
 // sessions are kept in memory by the digests of their ids, so a restart ends them. They are safe
@@ -104,7 +105,7 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who web.Who) {
 		s.open[who.Token] = own
 	}
 	own.DeleteExpired()
-	own.Set(sha256.Sum256([]byte(id)), session{who, monotonic()}, ttlcache.DefaultTTL)
+	own.Set(sha256.Sum256([]byte(id)), session{who, elapsed.Now()}, ttlcache.DefaultTTL)
 }
 
 // find returns the visitor of an id. If there is one, the call counts as use.
@@ -117,7 +118,7 @@ func (s *sessions) find(id string, use bool) (web.Who, bool) {
 	}
 	for _, own := range s.open {
 		open := own.Get(sha256.Sum256([]byte(id)), options...)
-		if open != nil && monotonic().Sub(open.Value().since) <= sessionFor {
+		if open != nil && time.Since(open.Value().since) <= sessionFor {
 			return open.Value().Who, true
 		}
 	}
