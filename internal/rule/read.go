@@ -175,10 +175,8 @@ func (p *page) readNoted(ctx context.Context, tx *sqlx.Tx, keys []string) (map[s
 	_, err := pg.Collect(ctx, tx, pg.RuleChangedRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, _ *struct{}) error {
 			var key string
-			var at sql.NullTime
 			var n noted
-			err := row.Scan(&key, &at, &n.pauses)
-			n.changed = at.Time.UTC()
+			err := row.Scan(&key, pg.UTC(&n.changed), &n.pauses)
 			notes[key] = n
 			return err
 		})

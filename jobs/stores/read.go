@@ -53,11 +53,9 @@ func firstAfter(at time.Time) item { return item{slot: at, job: math.MaxInt64, i
 func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
 	return s.items(ctx, pg.StoreSchedules, []any{id, batchRows}, func(row *sql.Rows, i *item) error {
 		var dropped, version, data sql.NullString
-		var slot sql.NullTime
-		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, &slot, &i.job, &i.id,
+		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, pg.UTC(&i.slot), &i.job, &i.id,
 			&version, &data, &i.paused)
 		i.key, i.name, i.dropped, i.version, i.data = i.schedule, scheduleJob, dropped.String, version.String, data.String
-		i.slot = slot.Time
 		return err
 	})
 }
