@@ -119,8 +119,8 @@ func (p *page) act(i int, act Act, n *notifier, data stepData, over bool) error 
 	}
 	for _, e := range events {
 		if err := e.ValidateNew(); err != nil {
-			return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
-				"Leave such rows out with where, or let the step enqueue a job", data.Step, err)
+			return fmt.Errorf("publish %s of %s, whose subject is the entity and the key: %w. "+
+				"Leave such rows out with where", e.Type, data.Step, err)
 		}
 	}
 	t.events = append(t.events, events...)
