@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
@@ -63,7 +64,7 @@ func (l *lull) look(r *run) error {
 	if !limited || now.Sub(l.since) >= patience {
 		r.sel.letNext()
 	}
-	if len(starting) > 0 || !r.tasks.isLocked() || r.waitsForPermit(now) {
+	if len(starting) > 0 || !r.tasks.isLocked() {
 		l.locked = time.Time{}
 		return nil
 	}
@@ -73,12 +74,21 @@ func (l *lull) look(r *run) error {
 	if r.sel.untilNext && r.Now().Before(l.leaves) || !r.sel.untilNext && now.Sub(l.locked) < patience {
 		return nil
 	}
+	stays, err := r.waitsForPermit(now)
+	if stays || err != nil {
+		l.locked = time.Time{}
+		return err
+	}
 	return ErrLocked
 }
 
-// waitsForPermit reports whether rows wait for a permit that other runs have, and may be claimed once they get it.
-func (r *run) waitsForPermit(now time.Time) bool {
-	return r.lanes.IsPaused(now) && !r.lanes.IsFull() && !r.lanes.IsLimitReached() && !r.sel.byHand
+// waitsForPermit reports whether rows wait for a permit that other runs have, and are in no claim of another runner.
+func (r *run) waitsForPermit(now time.Time) (waits bool, err error) {
+	if !r.lanes.IsPaused(now) || r.lanes.IsFull() || r.lanes.IsLimitReached() || r.sel.byHand {
+		return false, nil
+	}
+	list, err := r.session.ListJobs(r.registered())
+	return slices.ContainsFunc(list, func(j claim.Job) bool { return j.Claimable && r.lanes.Of(j.Number) != nil }), err
 }
 
 // leavesAt returns when a run leaves rows that are locked from now on: shortly before the next slot begins.

@@ -115,6 +115,7 @@ const maxRunnerName = 200
 // creates one for every slot.
 type Runner struct {
 	cfg     Config
+	own     *jobs.Registry // that of cfg, without rules
 	server  db.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
@@ -201,7 +202,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, setting: setting, telling: new(sync.Mutex), atWork: new(sync.Map), server: db.Server{
+	r := &Runner{cfg: cfg, own: cfg.Registry, setting: setting, telling: new(sync.Mutex), atWork: new(sync.Map), server: db.Server{
 		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
 	}}
@@ -236,12 +237,12 @@ func (r *Runner) replayed() any {
 // in the database that a run knows them. It repeats an error for which retryable returns true.
 func (r *Runner) register(ctx context.Context, retryable func(err error) bool) error {
 	names, slas := []string{}, []sql.NullInt64{}
-	for def := range r.cfg.Registry.All() {
+	for def := range r.own.All() {
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
 	}
 	numbers := map[string]int64{}
 	var m pg.Message
-	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules(reserved.Caller{})}
+	args := []any{pq.Array(names), pq.Array(slas), r.own.KnowsRules(reserved.Caller{})}
 	m.Add(pg.JobRegister.In(r.server.Schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
@@ -258,7 +259,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 				"a job has no number, because another job has it: no row of it is checked. Give it another name", "job_exec", name)
 		}
 	}
-	r.cfg.Registry = r.cfg.Registry.WithRules(reserved.Caller{}, slices.Sorted(maps.Keys(numbers)))
+	r.cfg.Registry = r.own.WithRules(reserved.Caller{}, slices.Sorted(maps.Keys(numbers)))
 	r.jobs = make(map[int64]*jobs.Definition, len(numbers))
 	for name, number := range numbers {
 		r.jobs[number], _ = r.cfg.Registry.Lookup(name)

@@ -376,3 +376,40 @@ func TestARunThatIsStoppedWithACauseSaysThatItWasStopped(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 }
+
+// The runner that has the permit for rows claims them only after the catch-up has found them.
+func TestACatchUpDoesNotWaitForRowsThatAnotherRunnerHasClaimed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for locks for long")
+	}
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.Row(done))
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
+	w.enqueue("job", slot(1), 1)
+	defer w.hold(1)()
+	w.enqueue("limited", slot(1), 1)
+	if !w.takePermit("limited", "") {
+		t.Fatal("the other runner got no permit")
+	}
+	w.clock.Set(slot(2))
+	left := make(chan error, 1)
+	go func() {
+		_, err := w.runner().CatchUp(context.Background(), slots.CatchUp{})
+		left <- err
+	}()
+	w.eventually("the catch-up to claim the locked row", func() bool {
+		return w.count(`select count(*) from prescient.slot_claim where jobs = array[prescient.find_job('job')]`) == 1
+	})
+	w.db.MustExec(`select prescient.claim_rows($1, 'catch_up', 1, 'other', '1 hour', array[prescient.find_job('limited')], 10)`, slot(1))
+	select {
+	case err := <-left:
+		if !errors.Is(err, slots.ErrLocked) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the catch-up stays")
+		w.leavePermits()
+		<-left
+	}
+}

@@ -54,6 +54,29 @@ func TestARunKnowsTheRulesThatWereAppliedBeforeItsSlot(t *testing.T) {
 	}
 }
 
+// A daemon has one runner for all its catch-ups.
+func TestARunnerForgetsARuleThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.rules()
+	w.apply("late")
+	r := w.runner()
+	if _, err := r.CatchUp(t.Context(), slots.CatchUp{}); err != nil {
+		t.Fatal(err)
+	}
+	w.db.MustExec("delete from prescient.rule")
+	w.db.MustExec("update prescient.job set registered_at = null")
+	w.enqueue("late", slot(1), 1)
+	w.clock.Set(slot(2))
+	caught, err := r.CatchUp(t.Context(), slots.CatchUp{})
+	if err != nil || len(caught.Results) != 1 || !cmp.Equal(caught.Results[0].Unknown, []string{"late"}) {
+		t.Errorf("%+v, %v, want one row of a job that is unknown", caught, err)
+	}
+	if n := w.count("select count(*) from prescient.job where registered_at is not null"); n != 0 {
+		t.Error("the rule is registered again")
+	}
+}
+
 func TestARunLeavesTheRowsOfRulesIfItsRegistryKnowsNone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

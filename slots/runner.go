@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 }
 
-// again returns a copy of the runner that knows the width, and the rules that were applied since it was made.
+// again returns a copy of the runner that knows the width and the rules as they are now.
 // Unlike NewRunner, it waits for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
@@ -63,7 +63,10 @@ func (r *Runner) again(ctx context.Context) (*Runner, error) {
 		fresh.setting, err = pgsql.ReadSetting(ctx, r.cfg.DB, r.server.Schema)
 		return err
 	})
-	if err == nil && r.cfg.Registry.KnowsRules(reserved.Caller{}) {
+	if err == nil {
+		fresh.server.Citus, fresh.server.Version = fresh.setting.Citus, fresh.setting.Server.Version
+	}
+	if err == nil && r.own.KnowsRules(reserved.Caller{}) {
 		err = fresh.register(ctx, db.Retryable)
 	}
 	if err != nil && ctx.Err() != nil {

@@ -26,7 +26,7 @@ select
     end as paused,
     case when what = 'waiting' and jsonb_typeof(s.payload -> 'used') = 'array' then s.payload ->> 'used' else '[]' end as used,
     a.asked_at
-from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) as w
+from prescient.why($1, $2, job_exec => $3, item_key => $4, most => $5) with ordinality as w
 left join lateral (
     select h.payload, w.job
     from prescient.future_job_history h
@@ -51,3 +51,4 @@ left join (
         and h.outcome not in ('cancelled', 'replaced')
         and (h.request).unless_ended_within is not null
 ) as a on a.ended = w.id and a.outcome = what and a.ended_at = w.at
+order by w.ordinality
