@@ -137,12 +137,19 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	if err := d.write(ctx, tx, c.Schema); err != nil {
 		return err
 	}
+	if len(d.messages) == 0 {
+		return nil
+	}
+	subjects := seq.Map(d.messages, func(m told) string { return subject(m.Known) })
+	letters, err := refused(ctx, tx, c.Schema, c.Receiver, subjects)
+	if err != nil {
+		return err
+	}
 	events := make([]event.Event, len(d.messages))
 	for i, m := range d.messages {
-		events[i] = c.event(m, now)
-	}
-	if len(events) == 0 {
-		return nil
+		if events[i] = c.event(m, now); m.anew && letters[subject(m.Known)] {
+			events[i].Subject = subjectAnew(m.Known)
+		}
 	}
 	return outbox.New(c.DB, c.Schema).PublishTx(ctx, tx, events)
 }
@@ -196,11 +203,12 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 			return err
 		}
 		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() || k.Stays })
-		subjects := pq.StringArray(append(seq.Map(list, subject), seq.Map(list, subjectAnew)...))
-		refused, err := pg.Collect(ctx, tx, pg.AlertRefused.In(schema), []any{message.Consumer(receiver), subjects},
-			func(row *sql.Rows, subject *string) error { return row.Scan(subject) })
+		subjects := append(seq.Map(list, subject), seq.Map(list, subjectAnew)...)
+		letters, err := refused(ctx, tx, schema, receiver, subjects)
 		list = slices.DeleteFunc(list, func(k Known) bool {
-			return slices.Contains(refused, subject(k)) || slices.Contains(refused, subjectAnew(k))
+			_, first := letters[subject(k)]
+			_, anew := letters[subjectAnew(k)]
+			return first || anew
 		})
 		return err
 	})
@@ -208,6 +216,23 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 		return nil, fmt.Errorf("read which findings were told: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
+}
+
+// refused returns those of the subjects of which a receiver has refused messages: true. While it is down, the others
+// are there, too: false.
+func refused(
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, receiver string, subjects []string,
+) (letters map[string]bool, err error) {
+	letters = map[string]bool{}
+	args := []any{message.Consumer(receiver), pq.StringArray(subjects)}
+	_, err = pg.Collect(ctx, tx, pg.AlertRefused.In(schema), args, func(row *sql.Rows, _ *struct{}) error {
+		var subject string
+		var letter bool
+		err := row.Scan(&subject, &letter)
+		letters[subject] = letters[subject] || letter
+		return err
+	})
+	return letters, err
 }
 
 // Read is List in a transaction.
@@ -337,14 +362,10 @@ func (c Config) event(m told, now time.Time) event.Event {
 	}{m.Finding, m.Since, message.Message{
 		Text: text, About: c.id(m, "problem"), Over: m.over, Quiet: m.quiet,
 	}})
-	e := event.Event{
+	return event.Event{
 		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Known), Time: now,
 		PublishedAt: now, Data: data,
 	}
-	if m.anew {
-		e.Subject = subjectAnew(m.Known)
-	}
-	return e
 }
 
 // id returns the same text for the same finding and the same what.
@@ -359,7 +380,7 @@ func (c Config) id(m told, what string) string {
 func subject(k Known) string { return subjectOf(k, k.Since) }
 
 // subjectAnew returns the subject of a message that tells anew of a finding, as of rows that gave up after those that
-// were told: a dead letter about those must not hold it back.
+// were told, if a message about those was refused: that must not hold it back. Else the order of one subject is kept.
 func subjectAnew(k Known) string { return subjectOf(k, k.ToldAt) }
 
 func subjectOf(k Known, at time.Time) string {

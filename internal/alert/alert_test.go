@@ -230,10 +230,13 @@ func (w *world) passDay() {
 	w.t.Helper()
 	w.db.MustExec("update prescient.future_job_history set finished_at = (finished_at at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
 	w.db.MustExec("update prescient.alert set since = (since at time zone 'UTC' - interval '25 hours') at time zone 'UTC'")
-	w.db.MustExec(`update prescient.event_dead d set subject = 'finding/' || a.finding || '/'
-			|| rtrim(rtrim(to_char(a.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'
-		from prescient.alert a where d.subject like 'finding/' || a.finding || '/%'`)
+	w.db.MustExec("update prescient.event_dead d set subject = " + subjectSQL +
+		" from prescient.alert a where d.subject like 'finding/' || a.finding || '/%'")
 }
+
+// subjectSQL is the subject of the messages about the finding of row a of table alert.
+const subjectSQL = `'finding/' || a.finding || '/'
+	|| rtrim(rtrim(to_char(a.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'`
 
 // refusing is a receiver that refuses the messages about a finding while it is full.
 type refusing struct {
@@ -430,7 +433,14 @@ func TestRowsThatGiveUpAfterOlderOnesAreToldAtOnce(t *testing.T) {
 	quiets("only older rows are left", 0)
 	before := since()
 	w.giveUp("card")
-	w.want("it gives up again", w.told(), "finding/gave-up/card: gave-up/card: 1 row")
+	if err := alert.Tell(t.Context(), w.cfg); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := w.db.Get(&n, "select count(*) from prescient.event_outbox o, prescient.alert a where o.subject = "+subjectSQL); err != nil || n != 1 {
+		t.Errorf("%d messages have the subject of the first one, so that they stay in order, %v", n, err)
+	}
+	w.want("it gives up again", w.messages(), "finding/gave-up/card: gave-up/card: 1 row")
 	w.want("it is the same incident", since(), before)
 	quiets("it was told again", 1)
 	w.want("it stays", w.told(), "")
