@@ -198,12 +198,13 @@ func TestWhySaysThatARequestIsLeftOutOnlyIfItIs(t *testing.T) {
 		then   func(w *world)
 		want   []string // of each end, whether its request is left out
 	}{
-		"changed often":                            {"done", 0, false, change, []string{"done false"}},
-		"gone to another store":                    {"done", 0, false, leave, []string{"done false"}},
-		"conditional":                              {"done", time.Hour, false, nil, []string{"done true"}},
-		"conditional, failed":                      {"failed", time.Hour, false, nil, []string{"failed false"}},
-		"conditional, failed, changed often":       {"failed", time.Hour, false, change, []string{"failed false"}},
-		"conditional, failed after an end as done": {"failed", time.Hour, true, nil, []string{"done false", "failed true"}},
+		"changed often":                              {"done", 0, false, change, []string{"done false"}},
+		"gone to another store":                      {"done", 0, false, leave, []string{"done false"}},
+		"conditional":                                {"done", time.Hour, false, nil, []string{"done true"}},
+		"conditional, failed":                        {"failed", time.Hour, false, nil, []string{"failed false"}},
+		"conditional, failed, changed often":         {"failed", time.Hour, false, change, []string{"failed false"}},
+		"conditional, failed, gone to another store": {"failed", time.Hour, false, leave, []string{"failed false"}},
+		"conditional, failed after an end as done":   {"failed", time.Hour, true, nil, []string{"done false", "failed true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -257,21 +257,29 @@ func (e TimelineEntry) ranAt(at time.Time) bool {
 
 // setLeftOut finds the ends whose row had a request with a condition, which made no row. asked has the instant of that
 // request; zero: the row had none. A row that comes of a request has its instant as that of the enqueue. The entry
-// "honoured" is no proof, because a journal loses its oldest entries.
+// "honoured" is no proof, because a journal loses its oldest entries. Nor is a row that is not here, if the key has
+// never ended as done: it may have moved to another store.
 func setLeftOut(events []TimelineEntry, asked []time.Time) {
+	type key struct{ job, item string }
 	type request struct {
-		job, item string
-		at        time.Time
+		key
+		at time.Time
 	}
-	made := map[request]bool{}
+	made, done := map[request]bool{}, map[key]time.Time{} // done: the first end as done
 	for _, e := range events {
-		if e.What == "enqueued" {
-			made[request{e.JobExec, e.ItemKey, e.At}] = true
+		k := key{e.JobExec, e.ItemKey}
+		switch first := done[k]; {
+		case e.What == "enqueued":
+			made[request{k, e.At}] = true
+		case e.What == string(jobs.OutcomeDone) && (first.IsZero() || e.At.Before(first)):
+			done[k] = e.At
 		}
 	}
 	for i := range events {
 		e := &events[i]
-		e.LeftOut = !asked[i].IsZero() && !made[request{e.JobExec, e.ItemKey, asked[i]}]
+		k := key{e.JobExec, e.ItemKey}
+		first, ever := done[k]
+		e.LeftOut = !asked[i].IsZero() && !made[request{k, asked[i]}] && ever && !first.After(e.At)
 	}
 }
 
