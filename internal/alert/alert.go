@@ -140,14 +140,18 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	if len(d.messages) == 0 {
 		return nil
 	}
-	subjects := seq.Map(d.messages, func(m told) string { return subject(m.Known) })
+	var subjects []string
+	for _, m := range d.messages {
+		subjects = append(subjects, subject(m.Known), subjectAnew(m.Known))
+	}
 	letters, err := refused(ctx, tx, c.Schema, c.Receiver, subjects)
 	if err != nil {
 		return err
 	}
 	events := make([]event.Event, len(d.messages))
 	for i, m := range d.messages {
-		if events[i] = c.event(m, now); m.anew && letters[subject(m.Known)] {
+		events[i] = c.event(m, now)
+		if m.anew && letters[subject(m.Known)] || m.over && letters[subjectAnew(m.Known)] {
 			events[i].Subject = subjectAnew(m.Known)
 		}
 	}
@@ -380,7 +384,8 @@ func (c Config) id(m told, what string) string {
 func subject(k Known) string { return subjectOf(k, k.Since) }
 
 // subjectAnew returns the subject of a message that tells anew of a finding, as of rows that gave up after those that
-// were told, if a message about those was refused: that must not hold it back. Else the order of one subject is kept.
+// were told, if a message about those was refused: that must not hold it back. If it is refused, too, the end waits
+// for it. Else the order of one subject is kept.
 func subjectAnew(k Known) string { return subjectOf(k, k.ToldAt) }
 
 func subjectOf(k Known, at time.Time) string {

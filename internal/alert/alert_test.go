@@ -338,6 +338,10 @@ func TestADeadLetterHoldsBackNoMessageAboutRowsThatGiveUpLater(t *testing.T) {
 	if err != nil || slices.ContainsFunc(list, func(k alert.Known) bool { return k.Finding == "gave-up/card" }) {
 		t.Errorf("told %+v, %v", list, err)
 	}
+	desk.full = false
+	w.db.MustExec("delete from prescient.event_dead d using prescient.alert a where d.subject = " + subjectSQL)
+	w.db.MustExec("delete from prescient.future_job_history")
+	w.want("the end waits for the message that is refused", look(), "")
 }
 
 func TestAFindingIsToldOnceTheReceiverRefusesNoMessageAboutIt(t *testing.T) {
