@@ -108,8 +108,9 @@ func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
 // isOver reports whether no further slot is begun.
 func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 && w.sel.limit <= 0 }
 
-// begin begins the run of a slot, and returns when the next one may begin. It leaves the slot to another catch-up of the
-// runner that works on it: two of them at one slot would call a job with a limit twice as often, and both would stay.
+// begin begins the run of a slot, and returns when the next one may begin. It leaves the slot to another catch-up of
+// the runner that works on it: two of them at one slot would call a job with a limit twice as often, and both would
+// stay.
 func (w *catching) begin(s slotRun) {
 	slot := slotOf{s.Slot, w.sel.job}
 	if _, taken := w.atWork.LoadOrStore(slot, true); taken {

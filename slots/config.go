@@ -202,10 +202,11 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, own: cfg.Registry, setting: setting, telling: new(sync.Mutex), atWork: new(sync.Map), server: db.Server{
+	r := &Runner{cfg: cfg, own: cfg.Registry, setting: setting, telling: new(sync.Mutex), atWork: new(sync.Map)}
+	r.server = db.Server{
 		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
-	}}
+	}
 	if err := r.register(ctx, pg.IsRetryable); err != nil {
 		return nil, err
 	}

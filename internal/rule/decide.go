@@ -129,9 +129,9 @@ func (d Decider) mayCount(row Row, at Moment) bool {
 	return row.Done && d.mayReopen(row, at)
 }
 
-// mayReopen reports whether an open transaction may let a row wait again that is done, without a change of its check. If
-// the row was done when it was written, and no other data say when its steps are due, the trigger changes the check, and
-// locks it. An instant of done may still have been to come then, also after the slot, if the run is late.
+// mayReopen reports whether an open transaction may let a row wait again that is done, without a change of its check.
+// If the row was done when it was written, and no other data say when its steps are due, the trigger changes the
+// check, and locks it. An instant of done may still have been to come then, also after the slot, if the run is late.
 func (d Decider) mayReopen(row Row, at Moment) bool {
 	planned := !row.DoneAt.IsZero()
 	return planned && row.DoneAt.After(at.Begun) ||

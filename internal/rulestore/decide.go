@@ -103,9 +103,9 @@ func (d decider) decide(r row) decision {
 	return what
 }
 
-// findsOut reports whether the check of a row may come before its next step, because it has to find out when that is, or
-// what has ended. The trigger of a write that this apply does not see may have left the check as it is, and relies on it.
-// So no apply moves it later.
+// findsOut reports whether the check of a row may come before its next step, because it has to find out when that is,
+// or what has ended. The trigger of a write that this apply does not see may have left the check as it is, and relies
+// on it. So no apply moves it later.
 func (d decider) findsOut(r row) bool {
 	others := d.Facts
 	others.Changed = nil // a change writes the check

@@ -116,8 +116,8 @@ func leftTo(r slots.Result) bool {
 	return r.State == slots.StateOpen && (r.Held || len(r.Unknown) == 0)
 }
 
-// catchUpRunner returns the runner of all catch-ups, so that they leave each other the slots that they work on. No other
-// catch-up begins meanwhile.
+// catchUpRunner returns the runner of all catch-ups, so that they leave each other the slots that they work on. No
+// other catch-up begins meanwhile.
 func (d *daemon) catchUpRunner(ctx context.Context) (*slots.Runner, error) {
 	d.mu.Lock()
 	r := d.catchUp.runner
