@@ -23,8 +23,9 @@ import (
 // that has begun last. It refuses a slot that is further ahead than Config.Early, also if the clock
 // is set back meanwhile.
 //
-// A run waits for rows that other sessions have locked until shortly before the next slot begins. It
-// then returns ErrLocked, and CatchUp takes the rest. See Config.LeaveLocked.
+// A run waits for rows that other sessions have locked until shortly before the next slot begins, and
+// longer while other rows of its slot wait for a permit. It then returns ErrLocked, and CatchUp takes
+// the rest. See Config.LeaveLocked.
 //
 // When ctx ends the run stops. It gives running checks Config.Grace, records their outcomes, hands its claims back and
 // returns ErrStopped within another ten seconds. The result is valid beside any error.
