@@ -115,7 +115,7 @@ const maxRunnerName = 200
 // creates one for every slot.
 type Runner struct {
 	cfg     Config
-	own     *jobs.Registry // that of cfg, without rules
+	own     *jobs.Registry // of Config. That of cfg has the rules, too
 	server  db.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number

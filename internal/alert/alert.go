@@ -144,14 +144,14 @@ func (c Config) tell(ctx context.Context, tx *sqlx.Tx, before int64, findings []
 	for _, m := range d.messages {
 		subjects = append(subjects, subject(m.Known), subjectAnew(m.Known))
 	}
-	letters, err := refused(ctx, tx, c.Schema, c.Receiver, subjects)
+	held, _, err := refused(ctx, tx, c.Schema, c.Receiver, subjects)
 	if err != nil {
 		return err
 	}
 	events := make([]event.Event, len(d.messages))
 	for i, m := range d.messages {
 		events[i] = c.event(m, now)
-		if m.anew && letters[subject(m.Known)] || m.over && letters[subjectAnew(m.Known)] {
+		if m.anew && slices.Contains(held, subject(m.Known)) || m.over && slices.Contains(held, subjectAnew(m.Known)) {
 			events[i].Subject = subjectAnew(m.Known)
 		}
 	}
@@ -208,11 +208,9 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 		}
 		list = slices.DeleteFunc(list, func(k Known) bool { return k.ToldAt.IsZero() || k.Stays })
 		subjects := append(seq.Map(list, subject), seq.Map(list, subjectAnew)...)
-		letters, err := refused(ctx, tx, schema, receiver, subjects)
+		held, down, err := refused(ctx, tx, schema, receiver, subjects)
 		list = slices.DeleteFunc(list, func(k Known) bool {
-			_, first := letters[subject(k)]
-			_, anew := letters[subjectAnew(k)]
-			return first || anew
+			return down || slices.Contains(held, subject(k)) || slices.Contains(held, subjectAnew(k))
 		})
 		return err
 	})
@@ -222,21 +220,20 @@ func Told(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, receiver stri
 	return list, nil
 }
 
-// refused returns those of the subjects of which a receiver has refused messages: true. While it is down, the others
-// are there, too: false.
+// refused returns those of the subjects of which a receiver has refused messages, and whether it is down.
 func refused(
 	ctx context.Context, tx pg.Querier, schema pgsql.Schema, receiver string, subjects []string,
-) (letters map[string]bool, err error) {
-	letters = map[string]bool{}
+) (held []string, down bool, err error) {
 	args := []any{message.Consumer(receiver), pq.StringArray(subjects)}
 	_, err = pg.Collect(ctx, tx, pg.AlertRefused.In(schema), args, func(row *sql.Rows, _ *struct{}) error {
-		var subject string
-		var letter bool
-		err := row.Scan(&subject, &letter)
-		letters[subject] = letters[subject] || letter
+		var subject sql.NullString
+		err := row.Scan(&subject)
+		if down = down || !subject.Valid; subject.Valid {
+			held = append(held, subject.String)
+		}
 		return err
 	})
-	return letters, err
+	return held, down, err
 }
 
 // Read is List in a transaction.
@@ -289,8 +286,8 @@ func decide(known []Known, found, stay map[string]string, now time.Time, repeat 
 		old, stays := stay[k.Finding]
 		switch {
 		case is || stays:
-			was := !k.ToldAt.IsZero() // told
-			again := was && (stays || !k.Stays)
+			anew := !k.ToldAt.IsZero() && k.Stays && !stays
+			again := !k.ToldAt.IsZero() && !anew
 			if k.Text = cmp.Or(text, old); k.Since.IsZero() {
 				k.Since = now
 			}
@@ -298,7 +295,7 @@ func decide(known []Known, found, stay map[string]string, now time.Time, repeat 
 			back := k.ToldAt.After(now) // the clock was set back
 			if !silent && (!again || back || now.Sub(k.ToldAt) >= repeat) {
 				k.ToldAt, k.Stays = now, stays
-				d.messages = append(d.messages, told{Known: k, again: again, anew: was && !again})
+				d.messages = append(d.messages, told{Known: k, again: again, anew: anew})
 			}
 			d.keep = append(d.keep, k)
 			continue
@@ -383,9 +380,9 @@ func (c Config) id(m told, what string) string {
 // may have control characters, which no subject may have.
 func subject(k Known) string { return subjectOf(k, k.Since) }
 
-// subjectAnew returns the subject of a message that tells anew of a finding, as of rows that gave up after those that
-// were told, if a message about those was refused: that must not hold it back. If it is refused, too, the end waits
-// for it. Else the order of one subject is kept.
+// subjectAnew returns the subject of a message about rows that gave up after those of an earlier message, if that was
+// refused: it must not hold back the later one. If the later one is refused, too, the end has its subject, and waits
+// for it.
 func subjectAnew(k Known) string { return subjectOf(k, k.ToldAt) }
 
 func subjectOf(k Known, at time.Time) string {

@@ -110,9 +110,6 @@ func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
 		}
 	case row.Paused:
 		is.Next = d.watch(row, m, at, at.Now.Add(pausedFor), false)
-		if at.Unsettled { // an open transaction may have ended the pause, and has left the check as it is
-			is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
-		}
 	default:
 		return d.steps(row, m, at, is)
 	}
@@ -154,15 +151,10 @@ func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, err
 	}
 	if d.late(row, m, at, timing, &is) {
 		is.Next = d.watch(row, m, at, is.Next, false)
-		if at.Unsettled { // an open transaction may have let its steps be due at other instants
-			is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
-		}
 		return is, nil
 	}
-	if at.Unsettled || !found.first.IsZero() && found.first.After(at.Slot) {
-		// An open transaction may have moved the clock, or changed what the data hold of the steps. Triggers leave a check as
-		// it is that comes before the first occurrence of a step, because the check finds out. So the row goes on waiting
-		// until the transactions have ended that began before it.
+	if !found.first.IsZero() && found.first.After(at.Slot) {
+		// The run is late, and the step was to come when the slot began. A transaction that began since may have moved it.
 		is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
 	}
 	is.Next = d.watch(row, m, at, is.Next, len(is.Due) > 0)
@@ -204,9 +196,15 @@ func (d Decider) inTime(row Row, m Memory) bool {
 	return last.Number == 0
 }
 
-// watch returns the earlier one of an instant and of when Rule.Recovered or Rule.Met may follow. fires tells that steps
-// fire now.
+// watch returns the earliest of an instant, of when Rule.Recovered or Rule.Met may follow, and of when an open
+// transaction may have changed the instant. fires tells that steps fire now.
 func (d Decider) watch(row Row, m Memory, at Moment, next time.Time, fires bool) time.Time {
+	if at.Unsettled {
+		// It may have moved the clock, ended the pause, or changed what the data hold of the steps. Triggers leave a check as
+		// it is that comes early enough, because the check finds out. So the row goes on waiting until the transactions have
+		// ended that began before the slot.
+		next = earlier(next, d.Grid.Next(at.Begun))
+	}
 	if !row.DoneAt.IsZero() && !fires && d.inTime(row, m) {
 		next = earlier(next, row.DoneAt)
 	}

@@ -27,6 +27,16 @@ rules:
     steps: [{after: 2d, event: order.unpaid}]
 `
 
+// heldOrder is the beginning of a rule, without its steps.
+const heldOrder = `
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    `
+
 const payments = `create table shop.payment (id int primary key, order_id int, settled bool)`
 
 func newUnpaid(t *testing.T, change string) *shop {
@@ -218,50 +228,42 @@ func TestARowWhoseCheckEndsWhileAnotherTableIsWrittenComesAfresh(t *testing.T) {
 // not ended when that slot is run, the check does not see what it has written.
 func TestARowIsLookedAtAgainIfATransactionIsOpenWhoseTriggerHasLeftItsCheck(t *testing.T) {
 	t.Parallel()
-	const held = `
-rules:
-  - name: order.held
-    table: shop.orders
-    key: id
-    since: placed_at
-    done: shipped_at
-    `
-	const lookup = held + `also: {table: shop.hold, key: order_id}
+	const lookup = heldOrder + `also: {table: shop.hold, key: order_id}
     steps: [{after: {interval: "(select make_interval(days => h.days) from shop.hold h where h.order_id = orders.id)"}, event: a}]`
 	for name, test := range map[string]struct{ file, before, written string }{
 		"how often": {
-			held + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
+			heldOrder + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
 			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + ")", "update shop.orders set amount = 1",
 		},
 		"how often, for a row that is opened again": {
-			held + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
+			heldOrder + "steps: [{after: 30m, every: 1d, times: {count: amount::bigint}, event: a}]",
 			"insert into shop.orders (id, amount, placed_at) values (1, 0, " + at("04 11:45") + "); update shop.orders set shipped_at = placed_at",
 			"update shop.orders set amount = 1, shipped_at = null",
 		},
 		"the end of a pause, for a row that is opened again": {
-			held + "pause: channel = 'hold'\n    steps: [{after: 30m, event: a}]",
+			heldOrder + "pause: channel = 'hold'\n    steps: [{after: 30m, event: a}]",
 			"insert into shop.orders (id, channel, placed_at) values (1, 'hold', " + at("04 11:40") + "); update shop.orders set shipped_at = placed_at",
 			"update shop.orders set shipped_at = null, channel = 'web'",
 		},
 		"a planned end, which it takes back": {
-			held + "steps: [{after: 30m, event: a}]",
+			heldOrder + "steps: [{after: 30m, event: a}]",
 			"insert into shop.orders (id, placed_at, shipped_at) values (1, " + at("04 11:40") + ", " + at("04 12:12") + ")",
 			"update shop.orders set shipped_at = null",
 		},
 		"the row itself, for a check that another table has brought": {
-			strings.Replace(held, "done: shipped_at", "done: exists (select from shop.hold h where h.order_id = orders.id and h.days < 0)", 1) +
+			strings.Replace(heldOrder, "done: shipped_at", "done: exists (select from shop.hold h where h.order_id = orders.id and h.days < 0)", 1) +
 				"where: channel <> 'test'\n    also: {table: shop.hold, key: order_id}\n    steps: [{after: 30m, event: a}]",
 			"insert into shop.hold values (1, 0)",
 			"insert into shop.orders (id, channel, placed_at) values (1, 'test', " + at("04 11:50") + "); update shop.orders set channel = 'web'",
 		},
 		"the start of the clock": {
-			strings.Replace(held, "since: placed_at", `since: [placed_at, "(select timestamptz 'infinity' from shop.hold h where h.order_id = nullif(orders.amount, 0))"]`, 1) +
+			strings.Replace(heldOrder, "since: placed_at", `since: [placed_at, "(select timestamptz 'infinity' from shop.hold h where h.order_id = nullif(orders.amount, 0))"]`, 1) +
 				"also: {table: shop.hold, key: order_id}\n    steps: [{after: 30m, event: a}]",
 			"insert into shop.hold values (7, 0); insert into shop.orders (id, amount, placed_at) values (1, 7, " + at("04 11:42") + ")",
 			"update shop.orders set amount = 0",
 		},
 		"the delay of a row that came late and is spread": {
-			held + "overdue: spread 960\n    steps: [{after: {interval: make_interval(mins => amount::int)}, event: a}]",
+			heldOrder + "overdue: spread 960\n    steps: [{after: {interval: make_interval(mins => amount::int)}, event: a}]",
 			"insert into shop.orders (id, amount, placed_at) values (1, 10, " + at("04 11:40") + ")",
 			"update shop.orders set amount = 40",
 		},
@@ -308,23 +310,15 @@ rules:
 // The trigger leaves a check as it is that comes early enough, and the transaction commits after an apply has read the row.
 func TestAnApplyMovesNoCheckLaterThatATriggerReliesOn(t *testing.T) {
 	t.Parallel()
-	const file = `
-rules:
-  - name: order.held
-    table: shop.orders
-    key: id
-    since: placed_at
-    done: shipped_at
-    `
 	for name, test := range map[string]struct{ file, before, written, waits, want string }{
 		"another table": {
-			file + `also: {table: shop.hold, key: order_id}
+			heldOrder + `also: {table: shop.hold, key: order_id}
     steps: [{after: {interval: "(select make_interval(days => h.days) from shop.hold h where h.order_id = orders.id)"}, event: a}]`,
 			"insert into shop.hold values (1, 10); insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")",
 			"update shop.hold set days = 0", "1 at 03-04 12:15", "1 at 03-04 12:15",
 		},
 		"a column": {
-			file + "steps: [{after: {interval: make_interval(hours => amount::int)}, event: a}]",
+			heldOrder + "steps: [{after: {interval: make_interval(hours => amount::int)}, event: a}]",
 			"insert into shop.orders (id, amount, placed_at) values (1, 3, " + at("04 10:00") + "); update shop.orders set amount = 960",
 			"update shop.orders set amount = 4", "1 at 03-04 13:00", "1 at 03-04 14:00",
 		},

@@ -33,17 +33,17 @@ const (
 // has come to all slots that it found, even if it left rows in some. The last one is the one that began last. It also
 // looks at the slots that the one before it still works on.
 type catchUpState struct {
-	runner   *slots.Runner
-	going    int       // catch-ups that go on
-	begun    int       // catch-ups that have begun
-	starts   bool      // the last one has slots to begin, or checks to start
-	due      bool      // a slot was done since the last one began
-	ended    time.Time // when the last one ended, or had nothing more to start
-	until    time.Time // no slot before it had work left when the last complete one ended; zero before the first
-	thorough time.Time // when the last complete one that read the whole ledger began
-	pruned   time.Time // when history was last pruned
-	err      error     // of the last one
-	missed   int64     // slots that began without a run here, since the last complete one began
+	runner   *slots.Runner // of all of them. Nil before the first
+	going    int           // catch-ups that go on
+	begun    int           // catch-ups that have begun
+	starts   bool          // the last one has slots to begin, or checks to start
+	due      bool          // a slot was done since the last one began
+	ended    time.Time     // when the last one ended, or had nothing more to start
+	until    time.Time     // no slot before it had work left when the last complete one ended; zero before the first
+	thorough time.Time     // when the last complete one that read the whole ledger began
+	pruned   time.Time     // when history was last pruned
+	err      error         // of the last one
+	missed   int64         // slots that began without a run here, since the last complete one began
 }
 
 // beginCatchUp begins a catch-up when it is time for one. A check of an earlier one may go on for long.

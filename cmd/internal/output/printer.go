@@ -170,8 +170,8 @@ func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.C
 	return list[:limit]
 }
 
-// More logs that a list has more elements than those that are shown, and how to get them. place is what
-// --after takes to go on behind the last one.
+// More logs that a list has more elements than those that are shown, and how to get them. With place,
+// --after goes on behind the last one.
 func More(ctx context.Context, log *slog.Logger, shown int, place string) {
 	log.WarnContext(ctx, fmt.Sprintf( //nolint:sloglint // for a person
 		"%d shown; there are more: go on with --after %s, or give a larger --limit", shown, place))

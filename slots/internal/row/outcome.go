@@ -48,7 +48,7 @@ func IDs(outcomes []Outcome) []int64 {
 // Enqueues reports whether an outcome enqueues other checks.
 func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 
-// kind is what a Tally counts an outcome as.
+// kind says how a Tally counts an outcome.
 type kind int
 
 const (
@@ -101,8 +101,7 @@ type Tally struct {
 
 // Of returns those of outcomes that were recorded: not those of rows that their owner has cancelled or moved. A tally
 // tells how many of each kind were recorded, but not which. The first ones stand for them if all of the kind are of one
-// job. Otherwise all do: the log had better name a job too many
-// than leave one out.
+// job. Otherwise all do: the log had better name a job too many than leave one out.
 func (t Tally) Of(outcomes []Outcome) (recorded []Outcome) {
 	if t.Checked() >= int64(len(outcomes)) {
 		return outcomes
